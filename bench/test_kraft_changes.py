@@ -80,8 +80,10 @@ def test_rack_fenced(benchmark: BenchmarkFixture, table: PartitionTable) -> None
 
 
 def test_directory_failed(benchmark: BenchmarkFixture, with_directories: PartitionTable) -> None:
-    failed = with_directories.brokers.directories[with_directories.brokers.row(LOST)][:1]
-    decide = lambda: events.directories_failed(with_directories, ELR, LOST, failed)  # noqa: E731
+    [failed, *_] = with_directories.brokers.directories[with_directories.brokers.row(LOST)]
+    assert with_directories.directories__ps is not None
+    rows = np.flatnonzero((with_directories.directories__ps == failed).any(axis=1)).astype(np.int32)
+    decide = lambda: events.replicas_lost(with_directories, ELR, LOST, rows)  # noqa: E731
     measure(benchmark, len(held(with_directories)), decide)
 
 

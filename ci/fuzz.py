@@ -35,7 +35,7 @@ MOST_BYTES = 1 << 21  # In the compressed records of one input.
 MOST_GROWTH = 1 << 26  # The process's memory growth by one input, in bytes.
 MOST_SECONDS = 60  # For one input.
 SHOWN = 12  # Reasons a kind.
-TOLD_EACH_S = 30
+REPORT_INTERVAL_S = 30
 KERNELS_EACH = 8  # One round in 8 tests the kernels that read no messages.
 MIXES = {
     "all": "all: drawn changes, every decoder",
@@ -246,7 +246,7 @@ class Campaign:
                     worker.process.kill()
                     finding(worker, f"no end after {MOST_SECONDS} s")
             self.seconds = before + time.monotonic() - began
-            if time.monotonic() - reported_at > TOLD_EACH_S or not workers:
+            if time.monotonic() - reported_at > REPORT_INTERVAL_S or not workers:
                 reported_at = time.monotonic()
                 self.keep()
                 rate = (self.found.total() - done) / (reported_at - began)

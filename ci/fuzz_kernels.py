@@ -256,7 +256,7 @@ def wanted_of(pattern: bytes, stream: bytes) -> tuple[bytes, bytes | None]:
     raise AssertionError
 
 
-def read_front(given: Input) -> str:
+def read_by_answer_loop(given: Input) -> str:
     running, pattern = front(), heartbeat_frame(given.version, KNOWN_OFFSET)
     ours, theirs = socket.socketpair()
     with ours:
@@ -294,5 +294,5 @@ KERNEL_READERS = {
     "split": read_split,
     "records": read_records,
     "replay": read_replay,
-    "front": read_front,
+    "front": read_by_answer_loop,
 }

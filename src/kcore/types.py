@@ -1,7 +1,7 @@
 """The small types that Kafka's schemas and kcore's signatures share."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, Any, Final, NewType, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ def is_whole(value: object) -> TypeGuard[int]:
     """True for an int or an integer of NumPy, but not for True and False."""
     return isinstance(value, _WHOLE) and not isinstance(value, bool)
 
-
-BrokerId = NewType("BrokerId", int)
-BrokerRow = NewType("BrokerRow", int)  # The index of the broker's row in a BrokerTable; never on the wire.
 
 Int8s: TypeAlias = npt.NDArray[np.int8]
 Int16s: TypeAlias = npt.NDArray[np.int16]
@@ -39,7 +36,9 @@ class Uuid(bytes):
     def __new__(cls, value: "bytes | str | UUID" = bytes(16)) -> "Uuid":
         """Takes 16 bytes, the base64 text or a uuid.UUID; raises EncodeError, a ValueError, for anything else."""
         try:
-            raw = urlsafe_b64decode(value + "==") if isinstance(value, str) else bytes(memoryview(_raw(value)))
+            # A uuid.UUID has the attribute `bytes`; bytes have no such attribute.
+            given: Any = urlsafe_b64decode(value + "==") if isinstance(value, str) else getattr(value, "bytes", value)
+            raw = bytes(memoryview(given))
         except (ValueError, TypeError, BufferError):
             raise EncodeError(f"a Uuid is 16 bytes or 22 characters of base64, not {value!r:.60}") from None
         if len(raw) != 16:
@@ -57,10 +56,6 @@ class Uuid(bytes):
 
     def __repr__(self) -> str:
         return f"Uuid('{self}')"
-
-
-def _raw(value: "bytes | UUID") -> Any:
-    return getattr(value, "bytes", value)  # A uuid.UUID has the attribute `bytes`; bytes have no such attribute.
 
 
 ZERO_UUID = Uuid()

@@ -84,7 +84,7 @@ class Client:
     def _ask_node(self) -> None:
         if self.asked and not self.is_asked:
             self.is_asked = True
-            self.story.tell_node(self, self.asked[0])
+            self.story.send_to_node(self, self.asked[0])
 
     def _take_answer(self) -> None:
         assert self.got.startswith(self.due)
@@ -120,7 +120,7 @@ class Story:
         self.clients: list[Client] = []
         self.by_key: dict[int, Client] = {}
 
-    def tell_node(self, client: Client, frame: bytes) -> None:
+    def send_to_node(self, client: Client, frame: bytes) -> None:
         if int.from_bytes(frame[4:6]) == BrokerHeartbeatRequest.api_key:
             header, _, version = parsed(frame, BrokerHeartbeatRequest)
             client.due = answer_frame(BEAT, version, header.correlation_id)

@@ -134,7 +134,7 @@ def test_paths_that_do_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_error_of_the_system_that_no_command_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit), commands._told_in_one_line():
+    with pytest.raises(typer.Exit), commands._errors_in_one_line():
         (tmp_path / "no file").read_bytes()
     assert capsys.readouterr().err == f"kcore: {tmp_path / 'no file'}: No such file or directory\n"
 

@@ -159,7 +159,7 @@ def test_an_error_is_one_line_without_controls(tmp_path: Path) -> None:
 
 
 def test_an_error_that_no_command_expected_is_one_line_without_controls(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit), commands._told_in_one_line():
+    with pytest.raises(typer.Exit), commands._errors_in_one_line():
         raise KcoreError(CONTROLS)
     text = capsys.readouterr().err
     assert is_clean(text) and text.count("\n") == 1 and text.startswith(r"kcore: \x1b]0;title")

@@ -12,10 +12,10 @@ from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
 from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import CHANGES, AclBinding, encode_acl_change, encode_acls, resource_path
-from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.client_quotas import AddressQuotasFollower, ClientQuotasFollower
-from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.notification_follower import NotificationFollower
+from kcore.server.zk_controller.acl_watcher import AclWatcher
+from kcore.server.zk_controller.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
+from kcore.server.zk_controller.credentials import CredentialsWatcher
+from kcore.server.zk_controller.notification_watcher import NotificationWatcher
 from server.zookeepers import Client, Zookeeper
 
 KEY = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
@@ -49,13 +49,13 @@ class InterruptedClient(Client):
 
 
 class World:
-    """A tree, a follower of it, and entries of one kind."""
+    """A tree, a watcher of it, and entries of one kind."""
 
     def __init__(self, kind: str) -> None:
         self.zookeeper = Zookeeper()
         self.tree = self.zookeeper.tree
         self.client = InterruptedClient(self.zookeeper)
-        self.follower, self.kind = KINDS[kind](self)
+        self.watcher, self.kind = KINDS[kind](self)
         self.tell = NOTES[kind]
 
     def note(self, name: str) -> None:
@@ -66,19 +66,19 @@ class World:
         self.zookeeper.tell()
 
     def has_changes(self) -> bool:
-        return self.follower._changed.is_set()
+        return self.watcher._changed.is_set()
 
     async def look(self) -> None:
-        """The follower's next turns, until nothing is new."""
+        """The watcher's next turns, until nothing is new."""
         while self.has_changes():
-            self.follower._changed.clear()
-            await self.follower._update()
+            self.watcher._changed.clear()
+            await self.watcher._update()
 
     def lose_session(self) -> None:
         self.tree.watched.clear()
         self.tree.watched_children.clear()
         self.zookeeper.on_watch.clear()
-        self.follower.session_lost()
+        self.watcher.session_lost()
 
 
 def _settings(world: World, path: Callable[[str], str], name: str, value: str, has: Callable[[str], bool]) -> Kind:
@@ -94,14 +94,14 @@ def _delete(world: World, path: str) -> None:
         path = path.rpartition("/")[0]
 
 
-def _users(world: World) -> tuple[NotificationFollower, Kind]:
-    follower = CredentialsFollower(world.client, "a secret")
-    has = lambda name: follower.scram("SCRAM-SHA-256", name) is not None  # noqa: E731
-    return follower, _settings(world, "/config/users/{}".format, "SCRAM-SHA-256", CREDENTIAL, has)
+def _users(world: World) -> tuple[NotificationWatcher, Kind]:
+    watcher = CredentialsWatcher(world.client, "a secret")
+    has = lambda name: watcher.scram("SCRAM-SHA-256", name) is not None  # noqa: E731
+    return watcher, _settings(world, "/config/users/{}".format, "SCRAM-SHA-256", CREDENTIAL, has)
 
 
-def _tokens(world: World) -> tuple[NotificationFollower, Kind]:
-    follower = CredentialsFollower(world.client, "a secret")
+def _tokens(world: World) -> tuple[NotificationWatcher, Kind]:
+    watcher = CredentialsWatcher(world.client, "a secret")
 
     def put(name: str) -> None:
         token = znode_tokens.encode_token(Token(name, ALICE, ALICE, (), 1, 1 << 60, 1 << 60))
@@ -110,11 +110,11 @@ def _tokens(world: World) -> tuple[NotificationFollower, Kind]:
     def remove(name: str) -> None:
         world.tree.delete(znode_tokens.token_path(name))
 
-    return follower, Kind(put, remove, lambda name: follower.token(name) is not None)
+    return watcher, Kind(put, remove, lambda name: watcher.token(name) is not None)
 
 
-def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationFollower, Kind]]:
-    def made(world: World) -> tuple[NotificationFollower, Kind]:
+def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationWatcher, Kind]]:
+    def made(world: World) -> tuple[NotificationWatcher, Kind]:
         acls = ZkAcls()
         authorizer = AclAuthorizer(AclAuthorizerSettings(), acls)
 
@@ -129,30 +129,30 @@ def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationFollower, Ki
         def has(name: str) -> bool:
             return authorizer.allows(ALICE, "127.0.0.1", READ, TOPIC, name + ("" if pattern_type == LITERAL else "-1"))
 
-        return AclFollower(world.client, acls), Kind(put, remove, has)
+        return AclWatcher(world.client, acls), Kind(put, remove, has)
 
     return made
 
 
-def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotificationFollower, Kind]]:
-    def made(world: World) -> tuple[NotificationFollower, Kind]:
-        follower = ClientQuotasFollower(world.client)
+def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotificationWatcher, Kind]]:
+    def made(world: World) -> tuple[NotificationWatcher, Kind]:
+        watcher = ClientQuotasWatcher(world.client)
 
         def has(name: str) -> bool:
-            return tuple((kind, name) for kind in entity) in follower.quotas
+            return tuple((kind, name) for kind in entity) in watcher.quotas
 
-        return follower, _settings(world, path.format, "request_percentage", "5.0", has)
+        return watcher, _settings(world, path.format, "request_percentage", "5.0", has)
 
     return made
 
 
-def _addresses(world: World) -> tuple[NotificationFollower, Kind]:
-    follower = AddressQuotasFollower(world.client)
-    has = lambda name: follower.rate_of(name) is not None  # noqa: E731
-    return follower, _settings(world, "/config/ips/{}".format, "connection_creation_rate", "5", has)
+def _addresses(world: World) -> tuple[NotificationWatcher, Kind]:
+    watcher = AddressQuotasWatcher(world.client)
+    has = lambda name: watcher.rate_of(name) is not None  # noqa: E731
+    return watcher, _settings(world, "/config/ips/{}".format, "connection_creation_rate", "5", has)
 
 
-KINDS: dict[str, Callable[[World], tuple[NotificationFollower, Kind]]] = {
+KINDS: dict[str, Callable[[World], tuple[NotificationWatcher, Kind]]] = {
     "a user": _users,
     "a token": _tokens,
     "an ACL": _acls(LITERAL),
@@ -190,7 +190,7 @@ async def _opened(kind: str) -> World:
     world = World(kind)
     for name in (KEPT, GONE):
         world.kind.put(name)
-    await world.follower.open()
+    await world.watcher.open()
     assert world.kind.has(KEPT) and world.kind.has(GONE)
     return world
 
@@ -239,7 +239,7 @@ def test_a_removal_between_any_two_reads_is_seen(kind: str, is_lost: bool) -> No
         for name in (KEPT, GONE):
             world.kind.put(name)
         if is_lost:
-            await world.follower.open()
+            await world.watcher.open()
             world.lose_session()
 
         def remove() -> None:
@@ -247,7 +247,7 @@ def test_a_removal_between_any_two_reads_is_seen(kind: str, is_lost: bool) -> No
             world.note(GONE)
 
         world.client.reads, world.client.before = 0, {read: remove}
-        await (world.look() if is_lost else world.follower.open())
+        await (world.look() if is_lost else world.watcher.open())
         if was_there := not world.client.before:
             await world.look()
             _check_gone(world)

@@ -26,8 +26,8 @@ from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.zk_controller import notification_follower as notes_follower
-from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
+from kcore.server.zk_controller import notification_watcher as notes_follower
+from kcore.server.zk_controller.client_quotas import ClientQuotasWatcher
 from kcore.server.zk_controller.relay import Address, BrokerRelay
 from kcore.spark import pieces
 from kcore.spark.failures import ENDED, LOST
@@ -145,9 +145,9 @@ async def test_what_follows_zookeeper_goes_on_after_many_failures(monkeypatch: p
     monkeypatch.setattr(notes_follower, "AGAIN_S", 0.0)
     zookeeper = Zookeeper()
     client = Refusing(zookeeper, on_session=lambda event: None)
-    follower = ClientQuotasFollower(client)  # type: ignore[arg-type]
-    await follower.open()
-    task = asyncio.create_task(follower.follow())
+    watcher = ClientQuotasWatcher(client)  # type: ignore[arg-type]
+    await watcher.open()
+    task = asyncio.create_task(watcher.follow())
 
     def fail() -> None:
         raise ZookeeperError("no connection")
@@ -160,7 +160,7 @@ async def test_what_follows_zookeeper_goes_on_after_many_failures(monkeypatch: p
         note = znodes.encode_config_change(f"users/{name}")
         zookeeper.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/change_", note)
         zookeeper.tell()
-        await until(lambda name=name: (("user", name),) in follower.quotas)
+        await until(lambda name=name: (("user", name),) in watcher.quotas)
         assert client.failing.left == 0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

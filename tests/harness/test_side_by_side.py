@@ -23,7 +23,7 @@ from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.zk_controller.credentials import CredentialsFollower
+from kcore.server.zk_controller.credentials import CredentialsWatcher
 from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.log.live_log import Settings
 from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
@@ -167,7 +167,7 @@ def test_a_user_whose_znode_cannot_be_read_keeps_no_other_out(names: list[str]) 
             mechanisms = {"SCRAM-SHA-256": "none" if name == "alice" else short, "SCRAM-SHA-512": long}
             data = b"{" if name == "broken" else znodes.encode_config(mechanisms)
             zookeeper.tree.create(f"/config/users/{name}", data, parents=True)
-        follower = CredentialsFollower(Client(zookeeper, on_session=print), None)  # type: ignore[arg-type]
+        follower = CredentialsWatcher(Client(zookeeper, on_session=print), None)  # type: ignore[arg-type]
         await follower.open()
         known = {name for name in names if follower.scram("SCRAM-SHA-512", name)}
         assert known == {"alice", "carol"}

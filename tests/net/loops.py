@@ -135,11 +135,11 @@ def heartbeat_answer(correlation_id: int, more: bytes = b"", **fields: Any) -> b
 
 
 def request_frame(
-    message: Any, version: int, correlation_id: int, *, says_version: int | None = None, **header_fields: Any
+    message: Any, version: int, correlation_id: int, *, header_version_field: int | None = None, **header_fields: Any
 ) -> bytes:
     header = s.RequestHeader(
         request_api_key=message.api_key,
-        request_api_version=version if says_version is None else says_version,
+        request_api_version=version if header_version_field is None else header_version_field,
         correlation_id=correlation_id,
         client_id="raw",
         **header_fields,

@@ -15,6 +15,7 @@ from kcore.errors import DisconnectedError, UnknownMessageError, UnsupportedVers
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, Server, serve
+from kcore.protocol_errors import Errors
 from kcore.wire.codec import decode_from
 from net.loops import (
     HEARTBEAT,
@@ -79,11 +80,38 @@ async def test_api_versions_is_answered_from_what_is_served(version: int) -> Non
         assert (answer.error_code, rows) == (0, {(18, 0, 4), (63, 0, 1), (3, 3, 8)})
 
 
+@pytest.mark.parametrize(
+    ("identity", "cluster_id", "node_id", "error"),
+    [
+        (("c", 7), "c", 7, Errors.NONE),
+        (("c", 7), "c", 8, Errors.REBOOTSTRAP_REQUIRED),
+        (("c", 7), None, 7, Errors.INVALID_REQUEST),
+        (("c", 7), None, -1, Errors.NONE),
+        (None, "d", 8, Errors.NONE),
+        (None, "d", -1, Errors.INVALID_REQUEST),
+    ],
+)
+@story
+async def test_a_client_of_another_cluster_or_node_bootstraps_again(
+    identity: tuple[str, int] | None, cluster_id: str | None, node_id: int, error: Errors
+) -> None:
+    """KIP-1242; a server without an identity, such as a controller, takes every pair."""
+    apis = {**APIS, "ApiVersions": (0, 5)}
+    asked = s.ApiVersionsRequest(
+        client_software_name="raw", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    async with await serve("127.0.0.1", 0, fenced, apis) as server, raw_client(server) as (reader, writer):
+        server.identity = identity
+        writer.write(request_frame(asked, 5, 3))
+        answer, _ = decode_from(s.ApiVersionsResponse, 5, await read_frame(reader), 4)
+        assert (answer.error_code, bool(answer.api_keys)) == (error, error is Errors.NONE)
+
+
 @story
 async def test_a_too_new_api_versions_gets_version_0_and_may_ask_again() -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
         for _ in range(2):
-            writer.write(request_frame(VERSIONS, 4, 3, says_version=5))
+            writer.write(request_frame(VERSIONS, 4, 3, header_version_field=5))
             frame = await read_frame(reader)
             answer, end = decode_from(s.ApiVersionsResponse, 0, frame, 4)
             assert end == len(frame)
@@ -155,8 +183,8 @@ async def read_correlation_id_of_answer(reader: asyncio.StreamReader) -> int:
         (framed(b"\0\x3f\0\1"), "the bytes end inside a value"),
         (framed(b"\0\x3f\0\1\0\0\0\7\0\1"), "client_id"),
         (framed(ASK[4:-2]), "the bytes end"),
-        (request_frame(HEARTBEAT, 1, 7, says_version=2), "BrokerHeartbeat 2 is not served"),
-        (request_frame(HEARTBEAT, 1, 7, says_version=-1), "BrokerHeartbeat -1 is not served"),
+        (request_frame(HEARTBEAT, 1, 7, header_version_field=2), "BrokerHeartbeat 2 is not served"),
+        (request_frame(HEARTBEAT, 1, 7, header_version_field=-1), "BrokerHeartbeat -1 is not served"),
         (request_frame(s.MetadataRequest(), 9, 7), "Metadata 9 is not served"),
         (framed(b"\x7f\xff\0\0" + bytes(20)), "API 32767 0 is not served"),
         (framed(b"\xff\xff\0\0" + bytes(20)), "API -1 0 is not served"),

@@ -8,6 +8,8 @@ from kcore.net.versions import (
     PeerVersions,
     answer_of,
     api_versions_request,
+    is_valid,
+    means_another,
     next_version,
     read_answer,
     refusal,
@@ -72,3 +74,22 @@ def test_who_asks() -> None:
 
 def test_the_class_of_an_answer() -> None:
     assert response_of(s.MetadataRequest) is s.MetadataResponse
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "node_id", "valid", "another"),
+    [
+        *[(None, -1, True, False), ("c", 7, True, False), ("c", 8, True, True), ("d", 7, True, True)],
+        *[("d", 8, True, True), ("c", -1, False, True), (None, 7, False, False)],
+    ],
+)
+def test_the_cluster_and_the_node_that_a_client_means(
+    cluster_id: str | None, node_id: int, valid: bool, another: bool
+) -> None:
+    """KIP-1242: a client names both or none. Before version 5 it cannot name them."""
+    request = s.ApiVersionsRequest(
+        client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+    )
+    assert (is_valid(request, 5), is_valid(request, 4)) == (valid, True)
+    assert means_another(request, ("c", 7)) is another
+    assert not means_another(request, None)

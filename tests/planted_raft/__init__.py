@@ -22,12 +22,12 @@ from planted_raft import (
     state_machine_bugs,
     voter_change_bugs,
 )
-from planted_raft.patches import PLANTED, Patches, Plant, PlantError
+from planted_raft.patches import PLANTED, Patches, PlantedBug, PlantingError
 
 __all__ = (
     "PLANTED",
-    "Plant",
-    "PlantError",
+    "PlantedBug",
+    "PlantingError",
     "disk_bugs",
     "election_bugs",
     "file_bugs",
@@ -40,7 +40,7 @@ __all__ = (
 
 @contextmanager
 def planting(name: str) -> Iterator[None]:
-    """Runs the `with` block with the bug in the code; PlantError if the code to replace is missing."""
+    """Runs the `with` block with the bug in the code; PlantingError if the code to replace is missing."""
     patches = Patches()
     try:
         PLANTED[name].put(patches)

@@ -28,7 +28,7 @@ from kcore.measure.report.exits import Exit
 from kcore.sim.raft.campaign import Campaign, Row, cores
 from kcore.sim.raft.run_world import EVENTS
 from kcore.suggestions import did_you_mean
-from planted_raft import PLANTED, PlantError, all_bugs
+from planted_raft import PLANTED, PlantingError, all_bugs
 from planted_raft.hunting import is_broken, is_caught, run_planted
 
 ALL = "all"  # Selects all planted bugs.
@@ -63,8 +63,8 @@ def command(
     Exit code: 0 the named invariants caught all bugs, 1 some bug was not caught, 2 usage, 3 seeds or bugs are missing.
     """
     if names:
-        for plant in PLANTED.values():
-            say(f"{plant.name:48} {plant.invariant:30} {plant.about}")
+        for planted_bug in PLANTED.values():
+            say(f"{planted_bug.name:48} {planted_bug.invariant:30} {planted_bug.about}")
         return
     if planted not in (*PLANTED, ALL):
         fail(f"--planted: no bug is called {planted!r}{did_you_mean(planted, (*PLANTED, ALL), '--names lists them')}")
@@ -105,7 +105,7 @@ def search(
             overwrite=overwrite,
             is_last=lambda row: is_catch(row) or is_broken(row["invariant"]),
         )
-    except PlantError as error:
+    except PlantingError as error:
         fail(str(error))
     if found.rows:
         last = next(filter(is_catch, found.rows), found.rows[-1])

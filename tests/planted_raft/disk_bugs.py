@@ -12,10 +12,10 @@ from kcore.storage.log.segmented_log import SegmentedLog
 from kcore.storage.raft import file_raft_log as raft_log
 from kcore.storage.raft import raft_recovery
 from kcore.storage.raft.file_raft_log import DiskRaftLog
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 
-@plant("MajorityReachedHighWatermark")
+@planted_bug("MajorityReachedHighWatermark")
 def leader_counts_what_is_not_flushed(patches: Patches) -> None:
     """The leader counts its own written records for the high watermark before it has flushed them."""
 
@@ -29,7 +29,7 @@ def leader_counts_what_is_not_flushed(patches: Patches) -> None:
     patches.put(leading, "_write", make)
 
 
-@plant("ClaimsAreDurable")
+@planted_bug("ClaimsAreDurable")
 def follower_fetches_before_it_flushed(patches: Patches) -> None:
     """A follower's fetch offset claims records that it has not flushed, so that a crash may lose them."""
 
@@ -45,13 +45,13 @@ def follower_fetches_before_it_flushed(patches: Patches) -> None:
     patches.put(following, "fetch_request", make)
 
 
-@plant("WrittenIsFlushed")
+@planted_bug("WrittenIsFlushed")
 def restart_counts_what_is_not_flushed(patches: Patches) -> None:
     """A node that opens its log after kill -9 does not flush the records that it finds."""
     patches.put(raft_log, "sync_segments", lambda _: lambda *given: None)
 
 
-@plant("ClaimsAreDurable")
+@planted_bug("ClaimsAreDurable")
 def flush_from_before_a_cut_counts(patches: Patches) -> None:
     """An fsync that began before a cut of the log counts for the records that were written after the cut."""
 
@@ -61,7 +61,7 @@ def flush_from_before_a_cut_counts(patches: Patches) -> None:
     patches.put(RaftNode, "on_flushed", make)
 
 
-@plant("WrittenIsFlushed")
+@planted_bug("WrittenIsFlushed")
 def no_flush_after_a_cut(patches: Patches) -> None:
     """After a cut of the log, the node requests no flush for the rest of the log."""
 
@@ -76,7 +76,7 @@ def no_flush_after_a_cut(patches: Patches) -> None:
     patches.put(NodeContext, "was_cut", make)
 
 
-@plant("WrittenIsFlushed")
+@planted_bug("WrittenIsFlushed")
 def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
     """The node writes the batches before the damage and does not flush them."""
 
@@ -93,7 +93,7 @@ def damaged_answer_keeps_its_beginning_from_the_disk(patches: Patches) -> None:
     patches.put(following, "append", make)
 
 
-@plant("DurableIsFound")
+@planted_bug("DurableIsFound")
 def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
     """Recovery after a crash cuts the last batch of the log, although the batch was flushed."""
 
@@ -103,7 +103,7 @@ def recovery_cuts_a_batch_that_is_whole(patches: Patches) -> None:
     patches.put(raft_recovery, "_whole", make)
 
 
-@plant("LeaderCompleteness")
+@planted_bug("LeaderCompleteness")
 def node_that_starts_cuts_a_batch(patches: Patches) -> None:
     """A node that starts with uncommitted batches cuts the last batch of its recovered log."""
 
@@ -119,7 +119,7 @@ def node_that_starts_cuts_a_batch(patches: Patches) -> None:
     patches.put(RaftNode, "__init__", make)
 
 
-@plant("Liveness")
+@planted_bug("Liveness")
 def truncation_keeps_one_batch(patches: Patches) -> None:
     """A truncation leaves one batch too many in the log."""
 
@@ -133,7 +133,7 @@ def truncation_keeps_one_batch(patches: Patches) -> None:
     patches.put(SegmentedLog, "truncate_to", make)
 
 
-@plant("CutsDivergence")
+@planted_bug("CutsDivergence")
 def truncation_takes_one_batch_too_many(patches: Patches) -> None:
     """A follower also cuts the batch before the divergence, which its leader has, unless the batch is committed."""
 

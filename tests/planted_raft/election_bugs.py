@@ -12,10 +12,10 @@ from kcore.raft.node import RaftNode
 from kcore.raft.quorum import Quorum
 from kcore.raft.states import NEVER_MS, Candidate, Election, Follower, Leader, Prospective, Resigned, Unattached
 from kcore.raft.transitions import Event
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 
-@plant("VoteIsDurable")
+@planted_bug("VoteIsDurable")
 def vote_not_durable(patches: Patches) -> None:
     """A node grants a vote without storing it in quorum-state."""
 
@@ -26,7 +26,7 @@ def vote_not_durable(patches: Patches) -> None:
     patches.around(Quorum, "_store", broken)
 
 
-@plant("VoteIsDurable")
+@planted_bug("VoteIsDurable")
 def answer_before_vote_is_stored(patches: Patches) -> None:
     """A node stores its vote after all other effects, so after it has sent the answer."""
 
@@ -36,7 +36,7 @@ def answer_before_vote_is_stored(patches: Patches) -> None:
     patches.around(RaftNode, "_finish", broken)
 
 
-@plant("ElectionRestriction")
+@planted_bug("ElectionRestriction")
 def vote_without_looking_at_the_log(patches: Patches) -> None:
     """A node grants its vote without comparing logs, also to a candidate whose log is behind."""
 
@@ -47,7 +47,7 @@ def vote_without_looking_at_the_log(patches: Patches) -> None:
     patches.around(votes, "can_grant_vote", broken)
 
 
-@plant("ElectionRestriction")
+@planted_bug("ElectionRestriction")
 def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
     """A node grants its vote again to the same candidate, even if the candidate has lost the end of its log."""
 
@@ -59,7 +59,7 @@ def vote_given_again_without_looking_at_the_log(patches: Patches) -> None:
     patches.around(votes, "can_grant_vote", broken)
 
 
-@plant("CandidacyIsNew")
+@planted_bug("CandidacyIsNew")
 def candidacy_is_resumed(patches: Patches) -> None:
     """A restarted candidate continues its election, although a crash may have cut its log."""
 
@@ -73,7 +73,7 @@ def candidacy_is_resumed(patches: Patches) -> None:
     patches.around(Quorum, "initialize", broken)
 
 
-@plant("VoteIsGranted")
+@planted_bug("VoteIsGranted")
 def vote_needs_epoch_and_length(patches: Patches) -> None:
     """A voter also refuses a candidate whose last epoch is later, if the candidate's log is shorter."""
 
@@ -83,7 +83,7 @@ def vote_needs_epoch_and_length(patches: Patches) -> None:
     patches.around(votes, "can_grant_vote", broken)
 
 
-@plant("OneVoteAnEpoch")
+@planted_bug("OneVoteAnEpoch")
 def two_votes_in_an_epoch(patches: Patches) -> None:
     """An unattached node grants every vote request, even if it has voted for another candidate."""
 
@@ -93,25 +93,25 @@ def two_votes_in_an_epoch(patches: Patches) -> None:
     patches.around(votes, "can_grant_vote", broken)
 
 
-@plant("VoteIsDurable")
+@planted_bug("VoteIsDurable")
 def vote_for_an_old_epoch(patches: Patches) -> None:
     """A node does not refuse requests of older epochs."""
     patches.put(votes, "voter_only_error", lambda _: lambda node, remote_id, epoch: Errors.NONE)
 
 
-@plant("VoteOfThisReplica")
+@planted_bug("VoteOfThisReplica")
 def vote_of_the_old_directory(patches: Patches) -> None:
     """A replica with a new directory answers vote requests that were sent to its machine's former replica."""
     patches.put(votes, "is_this_voter", lambda _: lambda node, voter_id, _: voter_id in (-1, node.local.id))
 
 
-@plant("ElectedByMajority")
+@planted_bug("ElectedByMajority")
 def half_is_a_majority(patches: Patches) -> None:
     """Half of the voters elect a leader, such as two of four."""
     patches.put(Election, "is_won", lambda _: property(lambda self: 2 * len(self.granted) >= len(self.voters)))
 
 
-@plant("ElectedByMajority")
+@planted_bug("ElectedByMajority")
 def candidates_count_committed_voters(patches: Patches) -> None:
     """A candidate counts the committed voters instead of the latest voters in its log."""
 
@@ -124,7 +124,7 @@ def candidates_count_committed_voters(patches: Patches) -> None:
     patches.around(Quorum, "become_candidate", broken)
 
 
-@plant("CandidateHasPreVotes")
+@planted_bug("CandidateHasPreVotes")
 def answers_of_another_round_count(patches: Patches) -> None:
     """A pre-vote that was granted in an earlier round counts in this one."""
 
@@ -134,19 +134,19 @@ def answers_of_another_round_count(patches: Patches) -> None:
     patches.around(Connections, "reset_all", broken)
 
 
-@plant("LeaderIsKept")
+@planted_bug("LeaderIsKept")
 def leader_grants_pre_votes(patches: Patches) -> None:
     """A leader grants pre-votes, and so helps to replace itself."""
     _grants_pre_votes(patches, Leader)
 
 
-@plant("LeaderIsKept")
+@planted_bug("LeaderIsKept")
 def follower_of_a_live_leader_grants_pre_votes(patches: Patches) -> None:
     """A follower of a live leader grants pre-votes, so that one isolated node can replace the leader (KIP-996)."""
     _grants_pre_votes(patches, Follower)
 
 
-@plant("LeaderIsKept")
+@planted_bug("LeaderIsKept")
 def any_refusal_counts_as_the_leaders(patches: Patches) -> None:
     """A follower leaves its leader because the process of another node has ended."""
 
@@ -168,7 +168,7 @@ def _grants_pre_votes(patches: Patches, kind: type) -> None:
     patches.around(votes, "can_grant_vote", broken)
 
 
-@plant("CandidateHasPreVotes")
+@planted_bug("CandidateHasPreVotes")
 def stands_after_a_lost_pre_vote(patches: Patches) -> None:
     """A node stands for election after a lost pre-vote, and so raises the epoch."""
 
@@ -178,7 +178,7 @@ def stands_after_a_lost_pre_vote(patches: Patches) -> None:
     patches.put(votes, "lose_pre_vote", make)
 
 
-@plant("ClaimsAreDurable")
+@planted_bug("ClaimsAreDurable")
 def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
     """A candidate requests votes for records that it has not flushed, so that a crash may lose them."""
 
@@ -194,7 +194,7 @@ def vote_asked_for_by_what_is_not_flushed(patches: Patches) -> None:
     patches.put(votes, "_vote_request", make_request)
 
 
-@plant("NothingForgotten")
+@planted_bug("NothingForgotten")
 def restarted_leader_is_unattached(patches: Patches) -> None:
     """A restarted leader forgets that it led this epoch (KAFKA-10527, KAFKA-10661)."""
 
@@ -207,14 +207,14 @@ def restarted_leader_is_unattached(patches: Patches) -> None:
     patches.around(Quorum, "_first_state", broken)
 
 
-@plant("MonotonicEpoch")
+@planted_bug("MonotonicEpoch")
 def epoch_is_forgotten_by_a_restart(patches: Patches) -> None:
     """A starting node takes its epoch from its log, and ignores quorum-state."""
     patches.put(RaftNode, "start", lambda start: lambda self, election, now_ms: start(self, None, now_ms))
 
 
-@plant("SingleLeader")
-def state_machine_is_told_of_another_leader(patches: Patches) -> None:
+@planted_bug("SingleLeader")
+def state_machine_gets_another_leader(patches: Patches) -> None:
     """A node reports another leader to its state machine than the leader that it follows."""
 
     def make(changed: Any) -> Any:
@@ -223,19 +223,19 @@ def state_machine_is_told_of_another_leader(patches: Patches) -> None:
     patches.put(timers, "LeaderChanged", make)
 
 
-@plant("EpochIsStoodFor")
+@planted_bug("EpochIsStoodFor")
 def any_epoch_is_taken_from_strangers(patches: Patches) -> None:
     """A node accepts any epoch from a stranger, even one far ahead of its own."""
     patches.put(Quorum, "allows", lambda _: lambda self, epoch, now_ms: epoch <= LAST_EPOCH)
 
 
-@plant("LeaderStays")
+@planted_bug("LeaderStays")
 def leader_does_not_count_fetches(patches: Patches) -> None:
     """A leader resigns at each progress time-out, even if a majority fetches."""
     patches.put(Leader, "count_fetch", lambda _: lambda self, key, now_ms: None)
 
 
-@plant("LeaderProgress")
+@planted_bug("LeaderProgress")
 def no_progress_timeout(patches: Patches) -> None:
     """A leader never resigns, even if no voter fetches from it (KAFKA-15489)."""
 
@@ -245,7 +245,7 @@ def no_progress_timeout(patches: Patches) -> None:
     patches.around(Leader, "restart_check_quorum", broken)
 
 
-@plant("LeaderIsTold")
+@planted_bug("LeaderReported")
 def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
     """A new leader keeps its old high watermark, and so usually does not call `on_leader` of its state machine."""
     kept: dict[Any, int | None] = {}
@@ -268,7 +268,7 @@ def high_watermark_kept_by_a_new_leader(patches: Patches) -> None:
     patches.put(leading, "begin", make_begin)
 
 
-@plant("OwnEpochCommitted")
+@planted_bug("OwnEpochCommitted")
 def leads_before_it_is_committed(patches: Patches) -> None:
     """A new leader reports its leadership to its state machine before the epoch's first record is committed."""
 
@@ -279,7 +279,7 @@ def leads_before_it_is_committed(patches: Patches) -> None:
     patches.around(leading, "begin", broken)
 
 
-@plant("TimersMakeProgress")
+@planted_bug("TimersMakeProgress")
 def timer_does_nothing(patches: Patches) -> None:
     """A timer does nothing, so its deadline stays in the past (KAFKA-17751)."""
     patches.put(RaftNode, "on_timer", lambda _: lambda self, now_ms: [])

@@ -8,27 +8,26 @@ from kcore.storage import files
 from kcore.storage.files import OS, sync_folder, write_file
 from kcore.storage.log import log_writer
 from kcore.storage.log.log_writer import LogWriter
-from kcore.storage.raft import quorum_state_file as quorum_state
-from kcore.storage.raft import raft_recovery
+from kcore.storage.raft import raft_dir, raft_recovery
 from kcore.storage.raft.raft_snapshots import PARTIAL, RaftSnapshots
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-@plant("DurableIsFound")
+@planted_bug("DurableIsFound")
 def name_of_a_small_file_is_not_synced(patches: Patches) -> None:
     """A power cut undoes the rename of quorum-state, because the folder is not fsynced."""
     patches.put(files, "sync_folder", lambda _: lambda folder, files=OS: None)
 
 
-@plant("DirectoryOpens")
+@planted_bug("DirectoryOpens")
 def small_file_is_written_in_place(patches: Patches) -> None:
     """quorum-state is overwritten in place, so that a crash leaves half of its bytes."""
-    patches.put(quorum_state, "write_atomically", lambda _: write_file)
+    patches.put(raft_dir, "write_atomically", lambda _: write_file)
 
 
-@plant("DirectoryOpens")
+@planted_bug("DirectoryOpens")
 def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
     """quorum-state is renamed before it is fsynced, so that a power cut may lose its bytes."""
 
@@ -39,10 +38,10 @@ def small_file_gets_its_name_before_it_is_synced(patches: Patches) -> None:
         system.replace(beside, path)
         sync_folder(path.parent, system)
 
-    patches.put(quorum_state, "write_atomically", lambda _: broken)
+    patches.put(raft_dir, "write_atomically", lambda _: broken)
 
 
-@plant("LogMatching")
+@planted_bug("LogMatching")
 def damaged_tail_is_counted(patches: Patches) -> None:
     """Recovery does not check checksums: a batch with a flipped bit stays in the log."""
 
@@ -57,7 +56,7 @@ def damaged_tail_is_counted(patches: Patches) -> None:
     patches.put(raft_recovery, "split_batches", lambda split: lambda data: split(data, check_crc=False))
 
 
-@plant("SameSnapshots")
+@planted_bug("SameSnapshots")
 def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
     """A snapshot gets its final name before its bytes are fsynced."""
 
@@ -70,13 +69,13 @@ def snapshot_is_frozen_before_it_is_synced(patches: Patches) -> None:
     patches.put(RaftSnapshots, "freeze", lambda _: broken)
 
 
-@plant("ClaimsAreDurable")
+@planted_bug("ClaimsAreDurable")
 def name_of_a_segment_is_not_synced(patches: Patches) -> None:
     """A power cut removes a new segment with all its flushed records, because the folder is not fsynced."""
     patches.put(log_writer, "sync_folder", lambda _: lambda *given: None)
 
 
-@plant("ClaimsAreDurable")
+@planted_bug("ClaimsAreDurable")
 def full_segment_is_not_synced(patches: Patches) -> None:
     """The log continues in a new segment, and the node takes the old segment for durable without an fsync."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import worker_processes
 from kcore.sim.raft.run_world import EVENTS, Outcome, run_seed
-from planted_raft import PLANTED, PlantError, planting
+from planted_raft import PLANTED, PlantingError, planting
 
 CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
 
@@ -52,7 +52,7 @@ def hunt(seeds: range, events: int, name: str) -> Hunt:
     for seed in seeds:
         try:
             outcome = run_planted(seed, events, planted=name)
-        except PlantError as error:
+        except PlantingError as error:
             return Hunt(name, invariant, BROKEN, seed, seconds, str(error))
         seconds += outcome.seconds
         found = outcome.invariant

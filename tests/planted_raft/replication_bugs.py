@@ -11,12 +11,12 @@ from kcore.raft.states import NEVER_MS, Leader
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchRequest
 from kcore.storage.raft.file_raft_log import DiskRaftLog
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 NO_BOUND = 1 << 60
 
 
-@plant("OwnEpochCommitted")
+@planted_bug("OwnEpochCommitted")
 def high_watermark_without_own_epoch(patches: Patches) -> None:
     """A leader commits records of earlier epochs before a record of its own epoch (KAFKA-12619)."""
 
@@ -29,7 +29,7 @@ def high_watermark_without_own_epoch(patches: Patches) -> None:
     patches.around(fetching, "advance_high_watermark", broken)
 
 
-@plant("MajorityReachedHighWatermark")
+@planted_bug("MajorityReachedHighWatermark")
 def observers_are_counted(patches: Patches) -> None:
     """A leader counts observers for the high watermark."""
 
@@ -40,13 +40,13 @@ def observers_are_counted(patches: Patches) -> None:
     patches.put(Leader, "replicated_to_majority", lambda _: property(ends))
 
 
-@plant("MajorityReachedHighWatermark")
+@planted_bug("MajorityReachedHighWatermark")
 def id_of_a_voter_is_enough(patches: Patches) -> None:
     """A replica that fetches with a voter's id counts as that voter, even with another directory id."""
     patches.put(states, "_find", lambda _: lambda voters, key: voters.get(key.id))
 
 
-@plant("CommittedIsTold")
+@planted_bug("CommitReported")
 def committed_is_kept_back(patches: Patches) -> None:
     """A follower does not report a new high watermark to its state machine."""
 
@@ -58,7 +58,7 @@ def committed_is_kept_back(patches: Patches) -> None:
     patches.around(following, "update_high_watermark", broken)
 
 
-@plant("ReadsBelowHighWatermark")
+@planted_bug("ReadsBelowHighWatermark")
 def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
     """The leader sends its log's end as high watermark in Fetch responses."""
 
@@ -70,7 +70,7 @@ def fetch_tells_the_end_of_the_log(patches: Patches) -> None:
     patches.around(fetching, "fetch_response", broken)
 
 
-@plant("SameCommittedData")
+@planted_bug("SameCommittedData")
 def follower_takes_all_for_committed(patches: Patches) -> None:
     """A follower takes the end of its log for the high watermark."""
 
@@ -81,7 +81,7 @@ def follower_takes_all_for_committed(patches: Patches) -> None:
     patches.around(following, "update_high_watermark", broken)
 
 
-@plant("AnsweredOnce")
+@planted_bug("AnsweredOnce")
 def waiting_fetch_is_answered_twice(patches: Patches) -> None:
     """A leader answers a waiting request twice."""
 
@@ -92,7 +92,7 @@ def waiting_fetch_is_answered_twice(patches: Patches) -> None:
     patches.around(NodeContext, "answer", broken)
 
 
-@plant("LogMatching")
+@planted_bug("LogMatching")
 def divergence_is_ignored(patches: Patches) -> None:
     """A leader does not compare epochs: it accepts every fetch offset within its log."""
 
@@ -105,7 +105,7 @@ def divergence_is_ignored(patches: Patches) -> None:
     patches.around(fetching, "validate", broken)
 
 
-@plant("NoFalseAlarm")
+@planted_bug("NoFalseAlarm")
 def stale_fetch_answer_is_taken(patches: Patches) -> None:
     """A follower handles the answer to an old fetch as if it answered a fetch at the present end of its log."""
 
@@ -121,7 +121,7 @@ def stale_fetch_answer_is_taken(patches: Patches) -> None:
     patches.put_in(RESPONSE_HANDLERS, FetchRequest, make)
 
 
-@plant("BacksOff")
+@planted_bug("BacksOff")
 def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
     """A follower that gets damaged records fetches again without a back-off."""
 
@@ -132,13 +132,13 @@ def damaged_answer_is_asked_for_at_once(patches: Patches) -> None:
     patches.around(following, "append", broken)
 
 
-@plant("AnsweredInTime")
+@planted_bug("AnsweredInTime")
 def fetch_is_never_answered(patches: Patches) -> None:
     """A leader never answers a waiting fetch if no new records arrive."""
     patches.put(fetching, "poll", lambda _: lambda node, now_ms: NEVER_MS)
 
 
-@plant("Bounded")
+@planted_bug("Bounded")
 def observers_without_bound(patches: Patches) -> None:
     """A leader keeps state of any number of observers, even of those that do not exist."""
 
@@ -149,13 +149,13 @@ def observers_without_bound(patches: Patches) -> None:
     patches.around(Leader, "progress_of", broken)
 
 
-@plant("Bounded")
+@planted_bug("Bounded")
 def waiting_fetches_without_bound(patches: Patches) -> None:
     """A leader keeps any number of waiting fetches."""
     patches.put(fetching, "_make_room", lambda _: lambda node: None)
 
 
-@plant("CommittedIsTold")
+@planted_bug("CommitReported")
 def snapshot_off_by_one(patches: Patches) -> None:
     """A state machine gets a loaded snapshot's end one record too late (as in KAFKA-14618)."""
 
@@ -165,7 +165,7 @@ def snapshot_off_by_one(patches: Patches) -> None:
     patches.put(snapshots, "SnapshotLoaded", make)
 
 
-@plant("SnapshotAtLogStart")
+@planted_bug("SnapshotAtLogStart")
 def log_starts_behind_its_snapshot(patches: Patches) -> None:
     """A node deletes one batch more than the snapshot contains (KAFKA-14238)."""
 
@@ -180,7 +180,7 @@ def log_starts_behind_its_snapshot(patches: Patches) -> None:
     patches.around(DiskRaftLog, "delete_before", broken)
 
 
-@plant("RefusalIsTaken")
+@planted_bug("RefusalIsTaken")
 def lost_snapshot_is_asked_for_for_ever(patches: Patches) -> None:
     """A follower repeats requests for a snapshot that the leader has deleted."""
     patches.put(snapshots, "_start_over", lambda _: lambda node: False)

@@ -8,10 +8,10 @@ from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.snapshot_writing import SnapshotWriter
 from kcore.raft.node import RaftNode
 from kcore.raft.state_machine import SnapshotReader
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 
-@plant("AppendsAsExpected")
+@planted_bug("AppendsAsExpected")
 def append_at_another_offset(patches: Patches) -> None:
     """A leader accepts an append at another offset than the state machine expects."""
 
@@ -21,7 +21,7 @@ def append_at_another_offset(patches: Patches) -> None:
     patches.around(RaftNode, "_refused", broken)
 
 
-@plant("NoAckedAppendLost")
+@planted_bug("NoAckedAppendLost")
 def records_of_an_append_change_places(patches: Patches) -> None:
     """The records of an append are written in reverse order, so at other offsets than the leader replayed them."""
 
@@ -31,13 +31,13 @@ def records_of_an_append_change_places(patches: Patches) -> None:
     patches.put(Accumulator, "add", make)
 
 
-@plant("LeaderIsTold")
-def resigned_machine_is_not_told(patches: Patches) -> None:
+@planted_bug("LeaderReported")
+def resigned_machine_is_not_notified(patches: Patches) -> None:
     """A state machine is not called when its node resigns, and keeps uncommitted records (KAFKA-13104)."""
     patches.put(StateMachineDriver, "_resigned", lambda _: lambda self: ())
 
 
-@plant("CommittedIsTold")
+@planted_bug("CommitReported")
 def leader_is_given_what_it_replayed(patches: Patches) -> None:
     """A leader's state machine gets records that it has replayed already."""
     patches.put(
@@ -45,7 +45,7 @@ def leader_is_given_what_it_replayed(patches: Patches) -> None:
     )
 
 
-@plant("ReadsBelowHighWatermark")
+@planted_bug("ReadsBelowHighWatermark")
 def machine_is_given_the_end_of_the_log(patches: Patches) -> None:
     """A state machine gets all records of the log as committed."""
 
@@ -55,7 +55,7 @@ def machine_is_given_the_end_of_the_log(patches: Patches) -> None:
     patches.around(StateMachineDriver, "note", broken)
 
 
-@plant("SnapshotAtLogStart")
+@planted_bug("SnapshotAtLogStart")
 def late_snapshot_is_kept(patches: Patches) -> None:
     """A snapshot is kept although the log begins after its end by the time that it is written."""
 
@@ -67,7 +67,7 @@ def late_snapshot_is_kept(patches: Patches) -> None:
     patches.put(SnapshotWriter, "freeze", lambda _: freeze)
 
 
-@plant("SameCommittedData")
+@planted_bug("SameCommittedData")
 def snapshot_of_another_offset_is_read(patches: Patches) -> None:
     """A state machine reads the earliest snapshot, but continues after the end of the latest snapshot."""
 

@@ -7,10 +7,10 @@ from kcore.raft import leading
 from kcore.raft.log.control_records import kraft_version_record
 from kcore.raft.membership import kraft_version, pending_change, voter_changes
 from kcore.raft.membership.voters import VoterHistory, VoterSet
-from planted_raft.patches import Patches, plant
+from planted_raft.patches import Patches, planted_bug
 
 
-@plant("VotersAreKnown")
+@planted_bug("VotersAreKnown")
 def upgrade_without_hearing_the_voters(patches: Patches) -> None:
     """A leader upgrades kraft.version while it does not know the directory ids of all voters."""
 
@@ -23,13 +23,13 @@ def upgrade_without_hearing_the_voters(patches: Patches) -> None:
     patches.around(kraft_version, "upgrade", broken)
 
 
-@plant("VotersAsInLog")
+@planted_bug("VotersAsInLog")
 def cut_voters_still_count(patches: Patches) -> None:
     """A node keeps a change of the voters whose record was cut from its log."""
     patches.put(VoterHistory, "truncate_new_entries", lambda _: lambda self, end_offset: None)
 
 
-@plant("SameSnapshots")
+@planted_bug("SameSnapshots")
 def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
     """A snapshot contains a change of the voters from the first record after its end."""
 
@@ -39,7 +39,7 @@ def snapshot_has_the_voters_behind_its_end(patches: Patches) -> None:
     patches.put(VoterHistory, "voters_at", make)
 
 
-@plant("ChangesAreCommitted")
+@planted_bug("ChangesAreCommitted")
 def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
     """A new leader changes the voters before a record of its own epoch is committed."""
 
@@ -54,19 +54,19 @@ def change_before_the_own_epoch_is_committed(patches: Patches) -> None:
     patches.around(voter_changes, "_may_change_now", broken)
 
 
-@plant("ChangesAreCommitted")
+@planted_bug("ChangesAreCommitted")
 def change_before_the_last_is_committed(patches: Patches) -> None:
     """A leader changes the voters while another change is uncommitted: their majorities may not overlap."""
     patches.put(voter_changes, "_are_committed", lambda _: lambda node, high_watermark: True)
 
 
-@plant("VoterIsCaughtUp")
+@planted_bug("VoterIsCaughtUp")
 def newcomer_is_not_caught_up(patches: Patches) -> None:
     """A leader adds a voter that has not caught up with its log."""
     patches.put(voter_changes, "_is_caught_up", lambda _: lambda node, key, now_ms: True)
 
 
-@plant("VoterIsCaughtUp")
+@planted_bug("VoterIsCaughtUp")
 def add_ignores_the_directory(patches: Patches) -> None:
     """A leader adds a replica because another replica with the same id has caught up."""
 
@@ -77,7 +77,7 @@ def add_ignores_the_directory(patches: Patches) -> None:
     patches.around(voter_changes, "_is_caught_up", broken)
 
 
-@plant("VotersAsAsked")
+@planted_bug("VotersAsRequested")
 def remove_ignores_the_directory(patches: Patches) -> None:
     """A leader removes the voter with the requested id, although its directory id differs."""
 
@@ -88,7 +88,7 @@ def remove_ignores_the_directory(patches: Patches) -> None:
     patches.around(VoterSet, "without_voter", broken)
 
 
-@plant("OneVoterAtATime")
+@planted_bug("OneVoterAtATime")
 def update_ignores_the_directory(patches: Patches) -> None:
     """UpdateRaftVoter lets a replica with another directory id replace the voter of its id."""
 
@@ -98,7 +98,7 @@ def update_ignores_the_directory(patches: Patches) -> None:
     patches.put(VoterSet, "with_updated", make)
 
 
-@plant("VotersAsAsked")
+@planted_bug("VotersAsRequested")
 def done_before_it_is_committed(patches: Patches) -> None:
     """A leader answers RemoveRaftVoter when the record is written, before it is committed."""
 

@@ -83,7 +83,7 @@ class Loop:
         self._wakes, self._woken = os.pipe()
         self._tells, self._told = os.pipe()
         self._epoll.register(self._wakes, EPOLLIN)
-        self._stopped = self._has_told = False
+        self._stopped = self._has_woken = False
         self._connections: dict[int, Connection] = {}
         self._left: list[tuple[int, int, bytes, bytes, str, tuple[int, int, int, int]]] = []
         self._contacts: dict[int, tuple[int, int]] = {}
@@ -91,7 +91,7 @@ class Loop:
         self._log: Log | None = None  # While this node leads.
         self._log_start = 0
         self._high_watermark = -1
-        self._wake_ns, self._has_news = 0, False
+        self._wake_ns, self._has_changes = 0, False
         names = ("fetches", "heartbeats", "bytes_in", "bytes_out", "handed_back", "closed")
         self._counters = dict.fromkeys(names, 0)
 
@@ -121,12 +121,12 @@ class Loop:
         with self._lock:
             waiting = [each.waits_until for each in self._connections.values() if each.waits_until is not None]
             due = min([*waiting, time.monotonic_ns() + min(self._idle_ns // 4, 500 * MILLISECOND)])
-            if self._has_news:
+            if self._has_changes:
                 due = min(due, self._wake_ns)
             return max(due - time.monotonic_ns(), 0) / 1e9
 
     def _on_time(self, now: int) -> None:
-        if self._has_news and self._wake_ns <= now:
+        if self._has_changes and self._wake_ns <= now:
             self._complete(now)
         for each in list(self._connections.values()):
             if each.waits_until is not None and each.waits_until <= now:
@@ -225,8 +225,8 @@ class Loop:
         received, unsent = bytes(frame + connection.received), bytes(connection.unsent)
         given = (-1, b"", b"") if closes else (descriptor, received, unsent)
         self._left.append((connection.key, *given, why, connection.left_progress))
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_woken:
+            self._has_woken = True
             os.write(self._told, b"!")
 
     # Requests.
@@ -290,7 +290,7 @@ class Loop:
         knows = fetching.value(3) if len(fetching.places) > 3 else None
         has_changes = bool(records) or (knows is not None and knows < self._high_watermark)
         if has_changes and fetching.max_wait_ns > 0 and len(records) <= FEW_BYTES and self._wake_ns > now:
-            self._has_news, has_changes = True, False
+            self._has_changes, has_changes = True, False
         if has_changes or fetching.max_wait_ns <= 0:
             self._answer_fetch(fetching, records)
         else:
@@ -299,8 +299,8 @@ class Loop:
 
     def _complete(self, now: int) -> None:
         """fetching.complete, of observers."""
-        was_awaited, self._has_news = self._has_news, self._wake_ns > now
-        if self._has_news:
+        was_awaited, self._has_changes = self._has_changes, self._wake_ns > now
+        if self._has_changes:
             return
         woken = 0
         for each in list(self._connections.values()):
@@ -378,7 +378,7 @@ class Loop:
             self._forget_log()
             self._log = Log(epoch, epoch_start_offset)
             self._high_watermark = -1
-            self._wake_ns, self._has_news = 0, False
+            self._wake_ns, self._has_changes = 0, False
 
     def resign(self) -> None:
         with self._lock:
@@ -389,7 +389,7 @@ class Loop:
     def _forget_log(self) -> None:
         if self._log is not None:
             self._log.close()
-        self._log, self._has_news = None, False
+        self._log, self._has_changes = None, False
 
     def set_template(
         self, template: int, head: bytes, correlation_place: int, high_watermark_place: int, tail: bytes
@@ -428,9 +428,9 @@ class Loop:
 
     def drain(self) -> list[Any]:
         with self._lock:
-            if self._has_told:
+            if self._has_woken:
                 os.read(self._tells, 1)
-            self._has_told = False
+            self._has_woken = False
             left, self._left = self._left, []
             return left
 

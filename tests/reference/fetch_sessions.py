@@ -51,7 +51,7 @@ class Sessions:
         self.made += 1
         made = Session(self.made, privileged, by_id, now_ms, now_ms, self._turn(), size=len(names), partitions=[*names])
         for name in names:
-            self._is_news(made, name, read(name))
+            self._is_changed(made, name, read(name))
         self.kept.append(made)
         return made.number, names
 
@@ -80,7 +80,7 @@ class Sessions:
             return None, names
         session.epoch, session.used_ms, session.size = epoch + 1, now_ms, len(session.partitions)
         session.turn = self._turn()
-        answered = [name for name in session.partitions if self._is_news(session, name, read(name))]
+        answered = [name for name in session.partitions if self._is_changed(session, name, read(name))]
         for name in answered:
             if read(name)[1]:
                 session.partitions.remove(name)
@@ -88,7 +88,7 @@ class Sessions:
         return number, answered
 
     @staticmethod
-    def _is_news(session: Session, name: Any, found: tuple[bool, bool, int, int]) -> bool:
+    def _is_changed(session: Session, name: Any, found: tuple[bool, bool, int, int]) -> bool:
         error, has_records, high_watermark, start_offset = found
         before = session.sent.get(name, (-1, -1))
         session.sent[name] = (-1 if error else high_watermark), start_offset

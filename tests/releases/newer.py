@@ -1,4 +1,4 @@
-"""What a made-up future release writes: a record type, a version of a record and a level that kcore does not know."""
+"""Records of a made-up future release: a type, a version and a level that kcore does not know."""
 
 from typing import Final
 

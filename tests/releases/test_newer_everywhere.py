@@ -1,4 +1,4 @@
-"""What a made-up future release writes is told in one line by every process and tool that meets it; nothing is lost."""
+"""Every process and tool reports records of a made-up future release in one line; nothing is lost."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from kcore.broker.metadata_delta.loader import MetadataLoader
 from kcore.cli.measure.top_view import view_of
 from kcore.errors import NewerReleaseError
 from kcore.measure.processes.local_process import free_ports
-from kcore.measure.watch.log_follower import LogFollower
+from kcore.measure.watch.metadata_log_reader import MetadataLogReader
 from kcore.measure.watch.watcher import Watcher
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
@@ -112,10 +112,10 @@ def test_a_process_does_not_start(command: Callable[[Path, int], list[object]], 
 
 @EVERY
 def test_top_shows_the_rest(kind: str) -> None:
-    follower = LogFollower()
+    reader = MetadataLogReader()
     watcher = Watcher([], interval_s=1)
-    watcher.follower = follower
-    follower._read(log_of(kind), 4, tells_commits=True)
+    watcher.reader = reader
+    reader._read(log_of(kind), 4, reports_commits=True)
     frame = watcher.frame()
     assert frame.partitions is not None and frame.partitions.topics == 2
     assert frame.partitions.metadata_version == ("99" if kind == "level" else "4.3-IV0")

@@ -1,4 +1,4 @@
-"""What only a newer release can read is found by type, version and level, and nothing else is."""
+"""Records that only a newer release can read are found by type, version and level, and no others are."""
 
 import pytest
 

@@ -19,7 +19,7 @@ from kcore.constants import (
 from kcore.releases.known import RELEASES
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
-SCHEMAS = {"3.9.1": "schemas-39.json", "4.3.1": "schemas-4x.json"}
+SCHEMAS = {"3.9.1": "schemas-39.json", "4.3.1": "schemas-4x.json", "4.4.0": "schemas-44.json"}
 
 
 def versions_of(message: dict[str, Any]) -> tuple[int, int]:

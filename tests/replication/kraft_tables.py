@@ -1,6 +1,6 @@
 """KRaft tables for tests, from the plain dicts of `reference/partition_change.py`, and decisions as such dicts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from kcore.metadata.table.topic_table import TopicTable
 from kcore.replication.kraft_changes import KraftSettings, Setting
 from kcore.replication.kraft_results import ChangedFields, KraftElections, SparseLists
 from kcore.replication.levels import level_of
-from kcore.types import Int16s, Uuid
+from kcore.types import Int16s, Int32s, Uuid
 from replication.small_tables import padded
 
 Partition = dict[str, Any]
@@ -99,6 +99,16 @@ def broker_rows(brokers: BrokerTable, lists: Sequence[Sequence[int] | None]) -> 
     """Targets in the kernel's form: broker rows, padded, None as -2."""
     rows = [[-2] if each is None else [brokers.row(broker) for broker in each] for each in lists]
     return padded(rows).astype(np.int16)
+
+
+def rows_in(table: PartitionTable, broker_id: int, directories: Collection[int]) -> Int32s:
+    """The partitions with a replica on the broker in one of the directories that its registration lists."""
+    row = table.brokers.row(broker_id)
+    failed = [each for each in directories if each in table.brokers.directories[row]]
+    if table.directories__ps is None:
+        return np.empty(0, np.int32)
+    is_there__ps = (table.replicas__ps == row) & np.isin(table.directories__ps, failed)
+    return np.flatnonzero(is_there__ps.any(axis=1)).astype(np.int32)
 
 
 def records_of(changes: KraftElections) -> dict[int, Partition]:

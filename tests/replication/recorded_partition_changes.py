@@ -10,7 +10,7 @@ from kcore.replication.partition_change import KraftRules, PartitionChange, Targ
 from kcore.types import Uuid
 
 Case = dict[str, Any]
-RELEASES = ("3.9.1", "4.1.2")
+RELEASES = ("3.9.1", "4.1.2", "4.4.0")
 EXCLUDED = ("fence", "unclean_shutdown")  # generateLeaderAndIsrUpdates: the broker that leaves may not lead.
 
 

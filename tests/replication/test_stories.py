@@ -15,7 +15,7 @@ from kcore.replication import kraft_moves as moves
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_results import KraftElections
 from kcore.types import Int32s, Uuid
-from replication.kraft_tables import Partition, broker_rows, records_of
+from replication.kraft_tables import Partition, broker_rows, records_of, rows_in
 from replication.story_states import Key, Record, StoryState
 
 EPOCHS_SINCE, TOPIC_IDS_SINCE = 3, 2  # AlterPartition
@@ -56,7 +56,7 @@ def on_broker_heartbeat(step: Step) -> list[KraftElections]:
     if step.request.get("wantShutDown") and not found:  # It is in controlled shutdown, and leads again.
         found.append(events.brokers_fenced(table, settings, [broker]))
     if offline:
-        found.append(events.directories_failed(table, settings, broker, offline))
+        found.append(events.replicas_lost(table, settings, broker, rows_in(table, broker, offline)))
     return found
 
 

@@ -54,6 +54,8 @@ def test_the_stub_lists_every_message() -> None:
 def test_messages_are_attributes_of_the_package() -> None:
     assert kcore.schema.FetchRequest is kcore.schema.MESSAGES["FetchRequest"]
     assert "FetchRequest" in dir(kcore.schema)
+    assert vars(kcore.schema)[kcore.schema.FetchRequest.__name__] is kcore.schema.FetchRequest  # Resolved only once.
+    assert len(dir(kcore.schema)) == len({*dir(kcore.schema)})
     missing = "FetchRequests"
     with pytest.raises(AttributeError, match=missing):
         getattr(kcore.schema, missing)

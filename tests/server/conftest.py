@@ -10,7 +10,7 @@ from kcore.server.quorum_node.quorum_server import QuorumServer
 
 
 @pytest.fixture(params=ANSWER_LOOPS)
-def either_front(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def either_answer_loop(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes that the test starts have that front, unless it says which."""
     for kind in (QuorumServer, KraftServer):
         defaults = kind.__init__.__kwdefaults__  # type: ignore[misc]

@@ -206,7 +206,7 @@ class Brokers:
             states = [led | {"leaderRecoveryState": 0}]
             await self._tell(each, LeaderAndIsrRequest, 7, states, type=0, liveLeaders=[])
 
-    async def tell_of(self, topic: str, leader: int, port: int | None = None) -> None:
+    async def set_leader(self, topic: str, leader: int, port: int | None = None) -> None:
         """Both learn the leader of the one partition of another topic; `port`: of a live broker."""
         state = {"partitionIndex": 0, "controllerEpoch": 1, "leader": leader, "leaderEpoch": 1, "isr": [leader]}
         cached = state | {"replicas": [leader], "zkVersion": 1, "offlineReplicas": []}

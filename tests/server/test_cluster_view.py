@@ -12,7 +12,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
-from kcore.server.cluster_view import A_LOOK, A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, ClusterView, FilterOf
+from kcore.server.cluster_view import A_TURN, CLUSTER_OPERATIONS, TOPIC_OPERATIONS, TOPICS_A_SCAN, ClusterView, FilterOf
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.codec import encode
 from net.loops import with_turns_of_others
@@ -192,7 +192,7 @@ def test_a_name_that_no_topic_may_have(name: str) -> None:
 @pytest.mark.parametrize("by_id", [False, True])
 def test_a_request_for_many_topics_is_answered_in_turns(by_id: bool) -> None:
     """Other tasks run at least once per A_TURN topics; a topic named twice is answered once."""
-    count = 2 * A_LOOK + 1
+    count = 2 * TOPICS_A_SCAN + 1
     request = (
         asked(ids=(A, *(Uuid(each.to_bytes(16)) for each in range(1, count))))
         if by_id
@@ -233,3 +233,11 @@ def test_each_topic_shows_what_the_filter_leaves(request_: MetadataRequest, by_i
 
     topics = metadata(request_, 12, filter_of).topics
     assert ([each.name for each in topics], asks) == ([] if by_id else ["a"], [(12, by_id)])
+
+
+@pytest.mark.parametrize("version", [7, 8, 10, 11])
+def test_the_operations_of_the_cluster_are_in_the_versions_that_have_them(version: int) -> None:
+    """Metadata 11 has no such field any more: DescribeCluster tells (KIP-700)."""
+    response = metadata(MetadataRequest(topics=[], include_cluster_authorized_operations=True), version)
+    unset = np.iinfo(np.int32).min
+    assert response.cluster_authorized_operations == (CLUSTER_OPERATIONS if 8 <= version <= 10 else unset)

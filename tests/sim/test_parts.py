@@ -37,7 +37,7 @@ from kcore.sim.raft.disk import (
     WatchedLog,
     crash_within,
     formatted,
-    look_at,
+    parsed_file,
     power_cut,
 )
 from kcore.sim.raft.options import FAULTS, draw
@@ -115,7 +115,7 @@ def test_a_log_that_is_opened_again_has_the_batches_of_its_files() -> None:
         b"",
     ):
         file.data[:] = data
-        looked = look_at(file)
+        looked = parsed_file(file)
         batches = looked.batches
         assert batches == split_batches(data)[0] and looked.data == b"".join([each.data for each in batches])
         assert looked.ends == [sum(len(each.data) for each in batches[: k + 1]) for k in range(len(batches))]
@@ -350,7 +350,7 @@ def test_a_damaged_piece_of_a_snapshot_is_none_of_it() -> None:
 
 def test_a_network_loses_delays_and_duplicates_as_often_as_it_should() -> None:
     options = draw(1, lost=0.1, delayed=0.2, duplicated=0.3, latency_us=100)
-    network = Network(options, 2, Random(1))
+    network = Network(options.links, 2, Random(1))
     copies: Counter[int] = Counter()
     late = 0
     for _ in range(10_000):
@@ -361,7 +361,7 @@ def test_a_network_loses_delays_and_duplicates_as_often_as_it_should() -> None:
 
 
 def test_a_cut_is_one_way_and_ends_with_healing() -> None:
-    network = Network(draw(1, lost=0.0, delayed=0.0, duplicated=0.0), 2, Random(1))
+    network = Network(draw(1, lost=0.0, delayed=0.0, duplicated=0.0).links, 2, Random(1))
     network.cuts[0][1] += 1
     network.slowness_us[1][0] = 1_000_000
     assert network.delays_us(0, 1) == () and network.delays_us(1, 0) > (1_000_000,)

@@ -13,7 +13,7 @@ import kcore.sim
 from kcore.raft import votes
 from kcore.schema.fetch import FetchRequest
 from kcore.sim.raft import checkers, committed
-from planted_raft import PLANTED, Plant, PlantError, planting
+from planted_raft import PLANTED, PlantedBug, PlantingError, planting
 from planted_raft.hunting import BROKEN, CAUGHT, NOT_CAUGHT, hunt, run_planted
 from planted_raft.patches import Patches
 
@@ -26,7 +26,7 @@ HUNTED = (
     *("observers-are-counted", "divergence-is-ignored", "committed-is-kept-back", "snapshot-off-by-one"),
     *("restart-counts-what-is-not-flushed", "follower-fetches-before-it-flushed"),
     *("small-file-is-written-in-place", "damaged-tail-is-counted"),
-    *("append-at-another-offset", "resigned-machine-is-not-told"),
+    *("append-at-another-offset", "resigned-machine-is-not-notified"),
     *("done-before-it-is-committed", "snapshot-is-frozen-before-it-is-synced"),
 )
 
@@ -55,12 +55,12 @@ def test_a_failure_ends_at_the_same_event_again() -> None:
 
 
 def test_each_subject_has_one_that_is_looked_for() -> None:
-    assert {PLANTED[name].put.__module__ for name in HUNTED} == {plant.put.__module__ for plant in PLANTED.values()}
+    assert {PLANTED[name].put.__module__ for name in HUNTED} == {bug.put.__module__ for bug in PLANTED.values()}
 
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_it_can_be_put_in_and_is_taken_out_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code that a plant replaces still exists; otherwise it raises PlantError."""
+    """The code that a bug replaces still exists; otherwise it raises PlantingError."""
     replaced: list[tuple[Any, Any, Any]] = []
     put, put_in = Patches.put, Patches.put_in
 
@@ -79,21 +79,21 @@ def test_it_can_be_put_in_and_is_taken_out_again(name: str, monkeypatch: pytest.
     assert all(table[key] is before for table, key, before in replaced)
 
 
-def with_plant(monkeypatch: pytest.MonkeyPatch, put: object, invariant: str = "Liveness") -> str:
-    monkeypatch.setitem(PLANTED, "a-plant", Plant("a-plant", invariant, "A bug.", put))  # type: ignore[arg-type]
-    return "a-plant"
+def with_bug(monkeypatch: pytest.MonkeyPatch, put: object, invariant: str = "Liveness") -> str:
+    monkeypatch.setitem(PLANTED, "a-bug", PlantedBug("a-bug", invariant, "A bug.", put))  # type: ignore[arg-type]
+    return "a-bug"
 
 
 def test_a_plant_whose_function_is_gone_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = with_plant(monkeypatch, lambda patches: patches.put(votes, "gone", lambda before: before))
-    with pytest.raises(PlantError, match=r"kcore\.raft\.votes has no gone any more"), planting(name):
+    name = with_bug(monkeypatch, lambda patches: patches.put(votes, "gone", lambda before: before))
+    with pytest.raises(PlantingError, match=r"kcore\.raft\.votes has no gone any more"), planting(name):
         pass
     found = hunt(range(1, 3), 100, name)
     assert (found.verdict, found.seed, found.text) == (BROKEN, 1, "kcore.raft.votes has no gone any more")
 
 
 def test_a_handler_that_is_gone_too() -> None:
-    with pytest.raises(PlantError, match="nothing handles"):
+    with pytest.raises(PlantingError, match="nothing handles"):
         Patches().put_in({}, FetchRequest, lambda before: before)
 
 
@@ -104,7 +104,7 @@ def test_half_a_plant_is_taken_out_again(monkeypatch: pytest.MonkeyPatch) -> Non
         patches.put(votes, "can_grant_vote", lambda _: None)
         patches.put(votes, "gone", lambda _: None)
 
-    with pytest.raises(PlantError), planting(with_plant(monkeypatch, put)):
+    with pytest.raises(PlantingError), planting(with_bug(monkeypatch, put)):
         pass
     assert votes.can_grant_vote is before
 
@@ -113,13 +113,13 @@ def test_another_exception_is_no_catch(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ValueError("no invariant")
 
-    name = with_plant(monkeypatch, lambda patches: patches.put(votes, "can_grant_vote", lambda _: broken))
+    name = with_bug(monkeypatch, lambda patches: patches.put(votes, "can_grant_vote", lambda _: broken))
     found = hunt(SEEDS, EVENTS, name)
     assert found.verdict == BROKEN and found.text.startswith("RaisesValueError: no invariant")
 
 
 def test_another_invariant_is_no_catch(monkeypatch: pytest.MonkeyPatch) -> None:
-    name = with_plant(monkeypatch, PLANTED["timer-does-nothing"].put)
+    name = with_bug(monkeypatch, PLANTED["timer-does-nothing"].put)
     found = hunt(range(1, 4), 200, name)
     assert (found.verdict, found.others) == (NOT_CAUGHT, {"TimersMakeProgress": 3})
 
@@ -131,19 +131,19 @@ def raised(*sources: Path) -> set[str]:
 
 
 def test_each_names_an_invariant_that_there_is() -> None:
-    assert len(PLANTED) >= 40 and all(plant.about for plant in PLANTED.values())
-    assert {plant.invariant for plant in PLANTED.values()} <= raised()
+    assert len(PLANTED) >= 40 and all(bug.about for bug in PLANTED.values())
+    assert {bug.invariant for bug in PLANTED.values()} <= raised()
 
 
-# No plant names these: another invariant finds such a bug first, or one of the log's own checks refuses it.
-WITHOUT_PLANT = {
+# No bug names these: another invariant finds such a bug first, or one of the log's own checks refuses it.
+WITHOUT_BUG = {
     *("Codec", "HighWatermarkInLog", "LeaderAppendOnly", "LeaderNeverLoadsSnapshot", "MonotonicHighWatermark"),
     *("OnlyVotersStand", "SnapshotIsCommitted"),
 }
 
 
 def test_each_other_invariant_has_a_plant() -> None:
-    assert raised() - {plant.invariant for plant in PLANTED.values()} == WITHOUT_PLANT
+    assert raised() - {bug.invariant for bug in PLANTED.values()} == WITHOUT_BUG
 
 
 @pytest.mark.parametrize("checker", checkers.CHECKERS)

@@ -10,7 +10,7 @@ from cli.invoking import kcore
 from hollow.test_observer import batch as observed
 from hollow.test_observer import observer
 from kcore.errors import DecodeError, NetworkError, TargetError
-from kcore.measure.watch.log_follower import LogFollower
+from kcore.measure.watch.metadata_log_reader import MetadataLogReader
 from kcore.metadata.table.table_arrow import SCHEMA as METADATA_SCHEMA
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
@@ -155,9 +155,9 @@ def test_a_snapshot_with_a_gap_is_not_loaded(tmp_path: Path, change: str) -> Non
 
 
 def test_followers_of_a_leader_name_a_gap() -> None:
-    follower = LogFollower()
+    follower = MetadataLogReader()
     with pytest.raises(NetworkError, match="offset 1 is missing"):
-        follower._read(topics_from(0, 1) + topics_from(2, 1), 3, tells_commits=True)
+        follower._read(topics_from(0, 1) + topics_from(2, 1), 3, reports_commits=True)
     for data in (observed(0, 2) + observed(3, 5), observed(1, 3)):
         seen, _ = observer()
         with pytest.raises(TargetError, match=r"offset \d is missing"):

@@ -195,7 +195,7 @@ def test_what_is_no_partition_metadata(text: str, said: str):
 @pytest.mark.parametrize("path", files("*quorum-state"), ids=name_of)
 def test_quorum_state_as_kafka_wrote_it(path: Path, tmp_path: Path):
     state, version = quorum_state.read_quorum_state(path)
-    quorum_state.write_quorum_state(tmp_path / "again", state, version)
+    (tmp_path / "again").write_bytes(quorum_state.format_quorum_state(state, version))
     assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 

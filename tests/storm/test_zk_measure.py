@@ -12,7 +12,7 @@ import pytest
 
 from kcore.cli.measure.measured_storm import verdict
 from kcore.measure.hollow.zk.receivers import Arrival
-from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK, Target
 from kcore.measure.report.exits import Exit
 from kcore.measure.storm.expectations import Bounds
 from kcore.measure.storm.phases import phases_of
@@ -20,7 +20,6 @@ from kcore.measure.storm.report_rows import different_ends, row_of
 from kcore.measure.storm.report_table import troubles
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.zk_storm import ZkMeasure, ZkStorm
 from kcore.schema import LeaderAndIsrRequest
 
@@ -136,7 +135,7 @@ def test_the_broker_that_dies_is_picked_for_nothing_else() -> None:
     brokers = {each: SimpleNamespace(broker_id=each, keeps_updates=False) for each in range(4)}
     fleet: Any = SimpleNamespace(brokers=brokers, live={0, 1, 2, 3})
     controller, table = Mock(), Mock()
-    storm = ZkStorm(fleet, controller, table, Random(1), doomed=2)
+    storm = ZkStorm(fleet, controller, table, Random(1), lost_id=2)
     assert {storm.pick() for _ in range(50)} == {1, 3}
     fleet.live = {0, 2}
     assert storm.pick() == 2

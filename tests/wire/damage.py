@@ -16,7 +16,7 @@ def offset_of_error(decode: Any, name: str, version: int, data: bytes | bytearra
     return None
 
 
-def assert_told_as_one_by_one(name: str, version: int, data: bytes, *, cuts: int, flips: int) -> None:
+def assert_same_as_one_by_one(name: str, version: int, data: bytes, *, cuts: int, flips: int) -> None:
     """Cut messages short or flip a bit, so many times: the object codec finds the same error at the same place."""
     rng = np.random.default_rng(11)
     for cut in rng.integers(0, len(data), cuts):

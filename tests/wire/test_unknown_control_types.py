@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from hollow.test_observer import observer
 from kcore.cli.commands import app
 from kcore.controller.kraft.snapshot_slices import SnapshotLoading
-from kcore.measure.watch.log_follower import LogFollower
+from kcore.measure.watch.metadata_log_reader import MetadataLogReader
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.raft.log.raft_log import SnapshotPiece
@@ -55,9 +55,9 @@ def test_a_control_batch_holds_no_data_whatever_its_types(control_type: int, tmp
     seen, _ = observer()
     seen.on_committed(data, 2)
     assert [*seen.image.topic_ids] == ["t0"] and [len(offsets) for offsets, _ in seen._seen] == [1]
-    follower = LogFollower()
-    follower._read(b"", 0, tells_commits=True)
-    follower._read(data, 2, tells_commits=True)
+    follower = MetadataLogReader()
+    follower._read(b"", 0, reports_commits=True)
+    follower._read(data, 2, reports_commits=True)
     assert ([*follower.image.topic_ids], follower.seen.records) == (["t0"], 1)
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)

@@ -143,7 +143,7 @@ GROUPS: Final = {
 
 
 @contextmanager
-def _told_in_one_line() -> Iterator[None]:
+def _errors_in_one_line() -> Iterator[None]:
     """A context: wrong arguments, errors of kcore or of files, and Ctrl-C end the command with one line on stderr."""
     umask = os.umask(0o077)
     os.umask(umask)
@@ -211,11 +211,11 @@ class _Group(TyperGroup):
         return name, self.table[name].load(name) if name in self.table else command, rest
 
     def make_context(self, *arguments: Any, **settings: Any) -> Any:
-        with _told_in_one_line():
+        with _errors_in_one_line():
             return super().make_context(*arguments, **settings)
 
     def invoke(self, ctx: Any) -> Any:
-        with _told_in_one_line():
+        with _errors_in_one_line():
             return super().invoke(ctx)
 
 

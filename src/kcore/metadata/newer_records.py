@@ -56,7 +56,7 @@ class NewerRecord(NamedTuple):
 
 @dataclass(slots=True)
 class SkippedRecords:
-    """What a reader that goes on has met: how many records it skips, and the first record and level that are newer."""
+    """Counts the records that a reader skips, and keeps the first skipped record and the first newer level."""
 
     count: int = 0
     first: NewerRecord | None = None  # The first skipped record.

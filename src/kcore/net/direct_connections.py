@@ -274,7 +274,7 @@ class DirectConnections:
             self._send_back(direct_connection, frame)
             return
         if message is None or isinstance(message, ApiVersionsRequest):
-            self._tell_versions(direct_connection, frame, header, message)
+            self._send_api_versions(direct_connection, frame, header, message)
             return
         self._metrics.requests += 1
         context = RequestContext(
@@ -291,7 +291,7 @@ class DirectConnections:
         except Exception as error:
             self._blame_us(direct_connection, error, header)
 
-    def _tell_versions(
+    def _send_api_versions(
         self,
         direct_connection: DirectConnection,
         frame: bytes,

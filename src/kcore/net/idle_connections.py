@@ -29,7 +29,7 @@ class IdleConnections(Generic[G]):
         """Adds a connection, or restarts its time: it waits from now on."""
         self._since_s[connection] = self._loop.time()
         self._since_s.move_to_end(connection)
-        self._look_later()
+        self._schedule_check()
 
     def leave(self, connection: G) -> bool:
         """Removes a connection; returns whether it was waiting."""
@@ -47,9 +47,9 @@ class IdleConnections(Generic[G]):
         while self._since_s and self._since_s[first := next(iter(self._since_s))] <= since_s:
             self._end(first)
         if self._since_s:
-            self._look_later()
+            self._schedule_check()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         if self._timer is None:
             pause_s = min(max(self._idle_s / 4, 0.001), LONGEST_PAUSE_S)
             self._timer = self._loop.call_later(pause_s, self._end_idle)

@@ -12,7 +12,7 @@ from kcore.net.framed_connection import Encoded, Piece, frame_of
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.stopwatch import Stopwatch
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import api_name, for_version, names_itself, refusal, response_of
+from kcore.net.versions import api_name, for_version, is_valid, means_another, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.fetch import FetchResponse
@@ -127,6 +127,7 @@ class Serving(Protocol):
     fetched: SharedBody
     reading: asyncio.Lock  # Held while a request with many values is decoded, one at a time.
     is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
+    identity: tuple[str, int] | None  # The cluster's id and the node's, which clients must mean; None: any.
 
 
 def read_request(
@@ -187,8 +188,10 @@ def versions_frame(
     if request is None:
         _, versions = server.served[ApiVersionsRequest.api_key]
         return framed_response(refusal(versions), 0, header)
-    if not names_itself(request, version):
+    if not is_valid(request, version):
         answer = ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value)
+    elif means_another(request, server.identity):
+        answer = ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.value)
     else:
         answer = for_version(server.versions_answer, version)
     if throttle_time_ms:

@@ -19,6 +19,7 @@ from kcore.wire.codec import decode_from
 # server must compare its cluster and its node with those that the client means (KIP-1242).
 API_VERSIONS = Versions(0, 4)
 SOFTWARE_NAME = "kcore"
+IDENTITY_FROM = 5  # The first version of ApiVersions with the cluster and the node that the client means.
 SOFTWARE_FROM = 3  # The first version of ApiVersions with the client's software name and version.
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 FEATURES_FROM_ZERO = 4  # The first version of ApiVersions in which a feature's lowest level may be 0.
@@ -108,10 +109,23 @@ def refusal(versions: Versions) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=Errors.UNSUPPORTED_VERSION.value, api_keys=[row])
 
 
-def names_itself(request: ApiVersionsRequest, version: int) -> bool:
-    """Whether the client's software name and version are valid (KIP-511; ApiVersionsRequest.isValid)."""
+def is_valid(request: ApiVersionsRequest, version: int) -> bool:
+    """True if the client's software name and version are valid (KIP-511; ApiVersionsRequest.isValid).
+
+    A client that names a cluster must name a node too, and the reverse (KIP-1242).
+    """
+    if version >= IDENTITY_FROM and (request.cluster_id is None) != (request.node_id == -1):
+        return False
     names = request.client_software_name, request.client_software_version
     return version < SOFTWARE_FROM or all(map(SOFTWARE.fullmatch, names))
+
+
+def means_another(request: ApiVersionsRequest, identity: tuple[str, int] | None) -> bool:
+    """True if a valid request names another cluster or node than this one (KIP-1242).
+
+    Source: KafkaApis.clusterIdOrNodeIdIsInvalid; a controller does not compare them.
+    """
+    return None not in (identity, request.cluster_id) and identity != (request.cluster_id, request.node_id)
 
 
 def _row(request: type[Message], versions: Versions) -> ApiVersion:

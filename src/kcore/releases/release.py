@@ -47,6 +47,7 @@ class Release:
     broker_defaults: Mapping[str, str | None]  # Empty if DescribeConfigs shows only settings that have a value.
     group_configs: TopicConfigs  # In the order of parsing; empty if groups have no settings.
     group_bounds: tuple[GroupBounds, ...]  # In the order in which Kafka checks them.
+    dynamic_broker_configs: frozenset[str] = frozenset()  # Those that older releases lack (ALL_DYNAMIC_CONFIGS).
 
     @property
     def versions(self) -> KnownVersions:

@@ -53,3 +53,10 @@ class Rules:
     describes_raw_client_metrics: bool = False  # DescribeConfigs shows only the values that a subscription sets.
     describes_synonyms_of_groups: bool = False  # DescribeConfigs shows a group's synonyms in server.properties.
     has_two_phase_commit_operation: bool = False  # ACLs have the operation TWO_PHASE_COMMIT (KIP-939).
+    checks_acl_hosts: bool = False  # An ACL's host is not empty; with a slash it is a block of addresses.
+    refuses_infinite_quotas: bool = False  # A quota is a finite number.
+    checks_own_group_configs: bool = False  # A group's settings are checked without the node's.
+
+    # Assignments.
+    refuses_cordoned_assignments: bool = False  # A manual assignment names no broker with cordoned directories only.
+    counts_new_partitions_first: bool = False  # CreatePartitions with too many new partitions is refused as a whole.

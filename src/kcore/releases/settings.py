@@ -1,6 +1,6 @@
 """The types of a release's tables of settings, and short forms to write these tables."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -32,15 +32,20 @@ class GroupBounds(NamedTuple):
     """The bounds of a group's setting. The settings `lowest` and `highest` of server.properties replace the numbers."""
 
     name: str
-    lowest: str
+    lowest: str  # Empty if there is no lowest value.
     at_least: int
-    highest: str
+    highest: str  # Empty if there is no highest value.
     at_most: int
 
 
 def by_name(configs: Iterable[TopicConfig]) -> dict[str, TopicConfig]:
     """The settings by their names, in the same order."""
     return {each.name: each for each in configs}
+
+
+def with_added(before: TopicConfigs, added: Mapping[str, Sequence[TopicConfig]]) -> dict[str, TopicConfig]:
+    """The settings of an older release with the `added` ones, each behind the setting that precedes it."""
+    return by_name(each for first in before.values() for each in (first, *added.get(first.name, ())))
 
 
 def numbers(table: str) -> list[TopicConfig]:

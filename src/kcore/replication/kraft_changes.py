@@ -17,7 +17,7 @@ from kcore._ext.elections.election import CALLS, FAILED, HEADS, ISR_OFFSETS, MAY
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.metadata.table.arrays import Array
 from kcore.metadata.table.partition_table import PartitionTable
-from kcore.replication.bulk_elections import NEVER, BrokerFlags, head_step
+from kcore.replication.bulk_elections import NEVER, BrokerFlags, columns_of, head_step
 from kcore.replication.kraft_results import LISTS, KraftElections, SparseLists
 from kcore.replication.levels import Level
 from kcore.types import Bools, Int8s, Int16s, Int32s, Int64s
@@ -162,12 +162,7 @@ def _columns_of(table: PartitionTable, owner__d: Int16s | None) -> "kernels.Colu
     if table.directories__ps is not None and owner__d is None:
         owner__d = table.brokers.directory_table.owner__d
     return (
-        table.replicas__ps,
-        table.isr__pi,
-        table.leader__p,
-        table.leader_epoch__p,
-        table.partition_epoch__p,
-        table.leader_recovery_state__p,
+        *columns_of(table),
         table.topic_row__p,
         table.directories__ps,
         None if table.directories__ps is None else owner__d,

@@ -91,18 +91,6 @@ def broker_unfenced(
     return decide(table, settings, rows, brokers__b)
 
 
-def directories_failed(
-    table: PartitionTable, settings: KraftSettings, broker_id: int, directories: Sequence[int]
-) -> KraftElections:
-    """Decide for failed log directories of a broker: its replicas there leave the ISR (KIP-858).
-
-    `directories` that the broker's registration does not list are ignored. Source: handleDirectoriesOffline.
-    """
-    row = table.brokers.row(broker_id)
-    newly_offline = [each for each in directories if each in table.brokers.directories[row]]
-    return replicas_lost(table, settings, broker_id, _rows_in(table, row, newly_offline))
-
-
 def leaders_elected(
     table: PartitionTable, settings: KraftSettings, rows: Int32s, *, unclean: bool = False
 ) -> KraftElections:
@@ -155,15 +143,3 @@ def _replicated_or_eligible(table: PartitionTable, broker_row: int) -> Int32s:
     eligible = found[: kernels.rows_with_member(table.elr__pi, broker_row, found)]
     not_replicas = eligible[(table.replicas__ps[eligible] != broker_row).all(axis=1)]
     return np.union1d(held, not_replicas) if len(not_replicas) else held
-
-
-def _rows_in(table: PartitionTable, broker_row: int, directories: Sequence[int]) -> Int32s:
-    """The partitions whose replica on the broker is in one of these directories."""
-    held = table.index.rows(broker_row)
-    if table.directories__ps is None or not directories:
-        return held[:0]
-    is_meant__d = np.zeros(len(table.brokers.directory_table), np.uint8)
-    is_meant__d[list(directories)] = True
-    found = np.empty(len(held) + 1, np.int32)
-    columns = (table.replicas__ps, table.directories__ps, broker_row, is_meant__d, held, found)
-    return found[: kernels.rows_in_directories(*columns)]

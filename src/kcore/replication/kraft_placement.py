@@ -56,15 +56,21 @@ def usable_brokers(
         going = np.isin(brokers.ids, list(shutting_down))
     usable = brokers.registered__b & ~going
     if level.skips_cordoned_brokers:
-        for row, cordoned in enumerate(brokers.cordoned_directories):
-            # A broker without directories, or with an unknown set of cordoned ones, is eligible.
-            if cordoned is not None and brokers.directories[row]:
-                usable[row] &= not {*brokers.directories[row]} <= {*cordoned}
+        usable &= ~all_cordoned__b(brokers)
     rows = np.flatnonzero(usable)
     rows = rows[np.argsort(brokers.ids[rows])]
     rows = rows[hash_map_order(brokers.ids[rows].tolist())]
     racks = [brokers.racks[row] for row in rows.tolist()]
     return UsableBrokers(brokers.ids[rows], racks, brokers.fenced__b[rows])
+
+
+def all_cordoned__b(brokers: BrokerTable) -> Bools:
+    """True for each broker row whose directories are all cordoned (KIP-1066).
+
+    False for a broker without directories, and for a broker of whose directories it is unknown which are cordoned.
+    """
+    rows = zip(brokers.directories, brokers.cordoned_directories, strict=True)
+    return np.array([bool(own) and cordoned is not None and {*own} <= {*cordoned} for own, cordoned in rows], np.bool_)
 
 
 def new_partitions(brokers: BrokerTable, level: Level, replicas__ps: Int32s) -> NewPartitions:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from kcore.constants import NO_LEADER, NO_LEADER_CHANGE, NO_RECOVERY_CHANGE, RECOVERING
-from kcore.errors import LevelError, PlacementError
+from kcore.errors import LevelError
 from kcore.metadata.table.directory_table import MIGRATING_UUID as MIGRATING
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.replication.java_random import hash_map_order
@@ -312,30 +312,6 @@ def _with_assignment(
     if target.adding != partition.adding_replicas:
         change = replace(change, adding_replicas=target.adding)
     return change
-
-
-def reassignment_targets(partition: PartitionRegistration, replicas: Sequence[int]) -> Targets:
-    """The first target of a partition that moves to `replicas`: both the old and the new.
-
-    Source: PartitionReassignmentReplicas of two PartitionAssignments.
-    """
-    removing = tuple(sorted(set(partition.replicas) - set(replicas)))
-    adding = tuple(sorted(set(replicas) - set(partition.replicas)))
-    # An empty list is no target: a move that adds no replica keeps the adding replicas of an earlier move.
-    return Targets(replicas=(*replicas, *removing), removing_replicas=removing or None, adding_replicas=adding or None)
-
-
-def cancellation_targets(partition: PartitionRegistration) -> tuple[Targets, bool]:
-    """The targets of a cancelled reassignment, and whether it needs unclean elections to be allowed.
-
-    PlacementError if all its replicas are being added. Source: PartitionReassignmentRevert.
-    """
-    replicas = _without(partition.replicas, partition.adding_replicas)
-    if isr := _without(partition.isr, partition.adding_replicas):
-        return Targets(isr=isr, replicas=replicas, removing_replicas=(), adding_replicas=()), False
-    if not replicas:
-        raise PlacementError("Invalid replica assignment: addingReplicas contains all replicas.")
-    return Targets(isr=replicas[:1], replicas=replicas, removing_replicas=(), adding_replicas=()), True
 
 
 def _without(brokers: Sequence[int], these: Collection[int]) -> Brokers:

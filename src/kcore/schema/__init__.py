@@ -30,9 +30,9 @@ _structure.documentation_of = _documentation_of
 
 def __getattr__(name: str) -> Any:
     if name in MESSAGES:
-        return MESSAGES[name]
+        return globals().setdefault(name, MESSAGES[name])  # The next access does not come here.
     raise AttributeError(f"module 'kcore.schema' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *MESSAGES]
+    return [*{*globals(), *MESSAGES}]

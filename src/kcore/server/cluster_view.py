@@ -28,7 +28,7 @@ from kcore.types import ZERO_UUID, Int32s, Uuid
 
 TopicFilter: TypeAlias = Callable[[MetadataResponseTopic], MetadataResponseTopic | None]
 FilterOf: TypeAlias = Callable[[MetadataRequest, int, bool], TopicFilter]  # Request, version, if it has topic ids.
-A_LOOK: Final = 2_000  # Requested topics that are scanned before other requests are served.
+TOPICS_A_SCAN: Final = 2_000  # Requested topics that are scanned before other requests are served.
 A_TURN: Final = 50  # Topics and partitions that are added before other requests are served: part of a millisecond.
 TOPIC_IDS_SINCE: Final = 12  # A version of Metadata: 10 and 11 have the field, but Kafka refuses ids in them.
 # Bit sets of the AclOperations that AclEntry allows for each kind of resource: all are set without an authorizer.
@@ -45,10 +45,10 @@ class _Naming(NamedTuple):
 
 async def _naming(topics: Sequence[MetadataRequestTopic]) -> _Naming:
     found = _Naming()
-    for begin in range(0, len(topics), A_LOOK):
+    for begin in range(0, len(topics), TOPICS_A_SCAN):
         if begin:
             await next_turn()
-        part = topics[begin : begin + A_LOOK]
+        part = topics[begin : begin + TOPICS_A_SCAN]
         by_id = found.by_id or any(each.topic_id != ZERO_UUID for each in part)
         found = _Naming(by_id, found.is_incomplete or any(each.name is None for each in part))
     return found

@@ -67,11 +67,6 @@ class RoutedRequest(NamedTuple):
     principal_name: str | None
     client_address: str | None
 
-    @property
-    def is_bumped(self) -> bool:
-        """True for the new version, which only the active controller answers."""
-        return self.header.request_api_version == BUMPED[type(self.request)]
-
 
 def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
     """True if the API is a mutation, and the version is the new one (`bumped`) or an older one."""

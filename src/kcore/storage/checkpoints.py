@@ -55,11 +55,6 @@ def parse_leader_epochs(text: str) -> list[EpochEntry]:
     ]
 
 
-def format_leader_epochs(entries: Iterable[tuple[int, int]]) -> str:
-    """The content of a leader-epoch-checkpoint with these (epoch, start offset) pairs."""
-    return _format(f"{epoch} {start_offset}" for epoch, start_offset in entries)
-
-
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """Offsets by partition, in the file's order; a StorageError quotes an invalid line."""
     return {
@@ -85,7 +80,7 @@ def read_leader_epochs(path: Path, files: FileSystem = OS) -> list[EpochEntry]:
 
 def write_leader_epochs(path: Path, entries: Iterable[tuple[int, int]], files: FileSystem = OS) -> None:
     """Replaces a leader-epoch-checkpoint atomically; `entries` are (epoch, start offset) pairs."""
-    write_atomically(path, format_leader_epochs(entries).encode(), files)
+    write_atomically(path, _format(f"{epoch} {start_offset}" for epoch, start_offset in entries).encode(), files)
 
 
 def read_offsets(path: Path, files: FileSystem = OS) -> dict[TopicPartition, int]:

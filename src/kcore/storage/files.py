@@ -15,7 +15,7 @@ from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from kcore.errors import ArgumentError, FileKindError, StorageError
 
@@ -146,6 +146,22 @@ class OsFileSystem:
 
 
 OS: Final = OsFileSystem()
+
+
+class Closing:
+    """Base of objects that a `with` block closes."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the files."""
+        raise NotImplementedError
 
 
 class naming:  # A class, as a generator-based context manager would take longer than the work inside it.

@@ -35,11 +35,6 @@ def _value(lines: list[str], number: int) -> str:
     return fields[1]
 
 
-def format_partition_metadata(topic_id: Uuid) -> str:
-    """The file's content for a topic id, in version 0."""
-    return f"version: 0\ntopic_id: {topic_id}"
-
-
 def read_partition_metadata(path: Path, files: FileSystem = OS) -> Uuid:
     """Reads a file as `parse_partition_metadata` does."""
     with naming(path):
@@ -47,5 +42,5 @@ def read_partition_metadata(path: Path, files: FileSystem = OS) -> Uuid:
 
 
 def write_partition_metadata(path: Path, topic_id: Uuid, files: FileSystem = OS) -> None:
-    """Replaces a partition.metadata file atomically."""
-    write_atomically(path, format_partition_metadata(topic_id).encode(), files)
+    """Replaces a partition.metadata file, of version 0, atomically."""
+    write_atomically(path, f"version: 0\ntopic_id: {topic_id}".encode(), files)

@@ -21,7 +21,7 @@ FRAME_BYTES = 3  # Bytes of a frame header whose numbers are all below 128.
 
 
 class FrameHeader(NamedTuple):
-    """What precedes the message of a record, and where it is."""
+    """The type and version before a record's message, and the places of both and of the message."""
 
     api_key: int
     version: int

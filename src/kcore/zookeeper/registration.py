@@ -36,12 +36,9 @@ async def register_broker(client: ZookeeperClient, broker_id: int, data: bytes) 
         if stat.ephemeralOwner == client.session.id:  # This session created it, and the response was lost.
             return int(stat.czxid)
         if stat.ephemeralOwner not in client.session.past_ids:
-            raise ZookeeperError(f"{path}: {NODE_TAKEN} {stat.ephemeralOwner:#x}")
+            raise ZookeeperError(f"{path}: the broker id is registered by session {stat.ephemeralOwner:#x}")
         await client.write([Delete(path)])
     raise ZookeeperError(f"{path}: other sessions create and delete it all the time; is the broker id used twice?")
-
-
-NODE_TAKEN = "the broker id is registered by session"
 
 
 async def elect(client: ZookeeperClient, broker_id: int, timestamp_ms: int) -> ControllerEpoch:

@@ -16,12 +16,12 @@ loop = asyncio.new_event_loop()
 close = loop._close_self_pipe
 
 
-def close_and_be_told():  # As where a signal comes while the loop closes.
+def close_and_get_signal():  # As where a signal comes while the loop closes.
     close()
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-loop._close_self_pipe = close_and_be_told
+loop._close_self_pipe = close_and_get_signal
 with asyncio.Runner(loop_factory=lambda: loop) as runner:
     runner.run(main())
 print("ended")

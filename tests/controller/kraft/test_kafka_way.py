@@ -315,7 +315,7 @@ def test_what_stood_before_the_aborted_transaction_stays() -> None:
     assert names_in(published) == {"first"}
 
 
-def settings_then_gone(offset: int = 0) -> list[MetadataRecord]:
+def set_then_removed(offset: int = 0) -> list[MetadataRecord]:
     setting = ConfigRecord(
         resource_type=ConfigResourceType.TOPIC, resource_name="t", name="retention.ms", value=str(offset)
     )
@@ -324,7 +324,7 @@ def settings_then_gone(offset: int = 0) -> list[MetadataRecord]:
 
 def test_settings_of_a_topic_that_comes_and_goes_at_once_stay() -> None:
     resource = ConfigResourceType.TOPIC.value, "t"
-    records = settings_then_gone()
+    records = set_then_removed()
     for way, parts, expected in (
         (KAFKA, [records], {"retention.ms": "0"}),
         (KAFKA, [records[:2], records[2:]], None),
@@ -338,7 +338,7 @@ def test_settings_of_a_topic_that_comes_and_goes_at_once_stay() -> None:
     published.hand_over(batch(records, offset))
     published = PublishedImage(KAFKA)
     for offset in (0, 3):  # The second time the image has settings of that name, and all of them go.
-        published.hand_over(batch(settings_then_gone(offset), offset))
+        published.hand_over(batch(set_then_removed(offset), offset))
     assert published.image.configs.get(resource) is None
 
 

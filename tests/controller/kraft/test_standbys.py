@@ -12,9 +12,9 @@ from controller.kraft.hostile import KINDS, STATES, log_of, requests, settings_o
 from controller.kraft.runtime import BEGIN_MS, controller_of, decides, setting
 from controller.kraft.test_hostile import codes_of
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER, STANDBYS
-from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.outputs import LogLine, RequestAnswer, WorkOn
 from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS

@@ -147,8 +147,8 @@ def into_migration(cluster: Cluster, controller: Controller, writer: Writer) -> 
         assert [each.directory_id for each in broker.metas()] == [None, None]
         broker.migrates(kraft.voters)
         broker.restart()
-        broker.await_said("which migrates, is registered in KRaft")
-        broker.await_said("is RUNNING")
+        broker.await_logged("which migrates, is registered in KRaft")
+        broker.await_logged("is RUNNING")
         cluster.until_whole()
         progress(writer)
         if broker is not cluster.brokers[-1]:
@@ -160,7 +160,7 @@ def into_migration(cluster: Cluster, controller: Controller, writer: Writer) -> 
     assert holder is not None and holder.broker_id == CONTROLLER_ID and (holder.kraft_controller_epoch or -1) > 0
     assert registered == {"1", "2", "3"}
     for broker in cluster.brokers:
-        broker.await_said(f"controller {CONTROLLER_ID} is the controller now")
+        broker.await_logged(f"controller {CONTROLLER_ID} is the controller now")
         assert all(each.version == 0 and each.directory_id is not None for each in broker.metas())
     return kraft
 
@@ -182,12 +182,12 @@ def loses_a_directory(cluster: Cluster, broker: MigratingBroker, writer: Writer)
     directory.rename(aside)
     directory.write_bytes(b"")
     assert broker.wait() == Exit.FAILED
-    broker.await_said("has failed while the broker migrates from ZooKeeper")
+    broker.await_logged("has failed while the broker migrates from ZooKeeper")
     until(lambda: broker.broker_id not in _leaders(cluster), cluster.story, WITHIN_S)
     progress(writer)
     broker.launch()
     assert broker.wait() == Exit.USAGE
-    broker.await_said("a broker that migrates needs all log directories")
+    broker.await_logged("a broker that migrates needs all log directories")
     directory.unlink()
     aside.rename(directory)
     broker.start()
@@ -206,7 +206,7 @@ def into_kraft(cluster: Cluster, kraft: MigratingController, writer: Writer) -> 
         broker.in_kraft_mode(kraft.voters)
         count = broker.said().count("is RUNNING")
         broker.restart()
-        broker.await_said("is RUNNING", count + 1)
+        broker.await_logged("is RUNNING", count + 1)
         cluster.until_whole()
         progress(writer)
         assert broker.metas() == before, "its id, and those of its directories"

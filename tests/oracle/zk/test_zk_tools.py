@@ -151,16 +151,16 @@ def _is_completed(cluster: Cluster, plan: Path) -> bool:
 
 def test_an_election_of_all_ends_well_while_a_topic_is_being_deleted(cluster: Cluster) -> None:
     """Broker 2 is away, so that the deletion waits for it."""
-    cluster.create("doomed", 1, 2)
+    cluster.create("deleted", 1, 2)
     cluster.real[2].kill()
-    until(lambda: cluster.isr("doomed") == {1}, cluster.story)
-    wish = Create(znodes.delete_topic_path("doomed"))  # What DeleteTopics writes, without waiting for the deletion.
+    until(lambda: cluster.isr("deleted") == {1}, cluster.story)
+    wish = Create(znodes.delete_topic_path("deleted"))  # What DeleteTopics writes, without waiting for the deletion.
     asyncio.run(_write(cluster.zookeeper, wish))
     run_tool(TOPICS, *cluster.at, "--create", "--topic", "elected", "--replica-assignment", "7:1")
     code, printed, complaints = try_tool(ELECT, *cluster.at, "--election-type", "UNCLEAN", "--all-topic-partitions")
-    assert (code, "doomed" in printed + complaints) == (0, False), (printed, complaints)
+    assert (code, "deleted" in printed + complaints) == (0, False), (printed, complaints)
     cluster.real[2].start()
-    until(lambda: "doomed" not in run_tool(TOPICS, *cluster.at, "--list").split(), cluster.story)
+    until(lambda: "deleted" not in run_tool(TOPICS, *cluster.at, "--list").split(), cluster.story)
 
 
 async def _write(zookeeper: str, operation: Create) -> None:

@@ -39,7 +39,7 @@ from kcore.zookeeper.client import ZookeeperClient
 from oracle.kafka_tools import TOPICS, VERIFIABLE_PRODUCER, consume, run_tool
 from oracle.zk_controllers import Controller, Partitions, Tool, disagreement, partitions_in_zookeeper, until
 
-TOPIC, DOOMED = "led", "doomed"
+TOPIC, DELETED = "led", "deleted"
 SHORT = ("--take-over", "--session-timeout", "3000")
 PRODUCER = "enable.idempotence=true\nretries=2147483647\ndelivery.timeout.ms=120000\nmetadata.max.age.ms=5000\n"
 # Brokers' sessions outlive the controllers', so that a broker may be paused meanwhile.
@@ -148,7 +148,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ZkBrokers(zookeeper.address, properties=PROPERTIES) as brokers,
     ):
         made = Cluster(folder, zookeeper, brokers, [first, second])
-        made.write_topics({TOPIC: [[1, 2, 3], [1, 3, 2], [2, 1, 3]], DOOMED: [[2, 3, 1]] * 4})
+        made.write_topics({TOPIC: [[1, 2, 3], [1, 3, 2], [2, 1, 3]], DELETED: [[2, 3, 1]] * 4})
         until(lambda: len(made.partitions()) == 7, "all partitions have leaders")
         made.agree()
         yield made
@@ -164,9 +164,9 @@ def test_orders_of_a_zombie_controller_are_not_followed(cluster: Cluster) -> Non
     zombie.pause()
     cluster.brokers[3].resume()
     cluster.replace_the_paused()
-    cluster.tool(TOPICS, "--delete", "--topic", DOOMED)
+    cluster.tool(TOPICS, "--delete", "--topic", DELETED)
     cluster.brokers[2].terminate()
-    until(lambda: all(topic != DOOMED for topic, _ in cluster.partitions()), "the topic is gone")
+    until(lambda: all(topic != DELETED for topic, _ in cluster.partitions()), "the topic is gone")
     cluster.comes_back(zombie)
     assert re.search("requests dropped|STALE_CONTROLLER_EPOCH", zombie.log.read_text())
     cluster.brokers[2].start()
@@ -186,7 +186,7 @@ def test_writes_of_a_zombie_controller_are_refused(cluster: Cluster) -> None:
     cluster.replace_the_paused()
     assert {*names} <= {topic for topic, _ in cluster.partitions()}
     cluster.tool(TOPICS, "--delete", "--topic", "burst-[345].")
-    until(lambda: not doomed_ones(cluster), "the topics are gone")
+    until(lambda: not topics_being_deleted(cluster), "the topics are gone")
     cluster.comes_back(zombie)
 
 
@@ -219,7 +219,7 @@ def test_a_zombie_leader_acknowledges_nothing_and_follows(cluster: Cluster) -> N
     assert differences(cluster) == []
 
 
-def doomed_ones(cluster: Cluster) -> set[str]:
+def topics_being_deleted(cluster: Cluster) -> set[str]:
     """Topics that should be gone."""
     return {topic for topic, _ in cluster.partitions() if re.fullmatch("burst-[345].", topic)}
 

@@ -18,6 +18,7 @@ from replication.kraft_tables import (
     directory_uuid,
     kraft_table,
     records_of,
+    rows_in,
     settings_of,
 )
 from replication.random_partitions import IDS, Dice, rule_of
@@ -110,7 +111,7 @@ def test_directories_failed(seed: int) -> None:
             places = dict(zip(p["replicas"], p["directories"], strict=True))
             return places.get(broker) in failed
 
-        got = events.directories_failed(scene.table, scene.settings, broker, failed)
+        got = events.replicas_lost(scene.table, scene.settings, broker, rows_in(scene.table, broker, failed))
         assert records_of(got) == scene.expected(is_there, leaving={broker})
 
 

@@ -1,5 +1,7 @@
 """The right that each request to a broker needs; every request must be listed."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -73,11 +75,12 @@ from kcore.schema.transactions import (
 )
 from kcore.server.broker import coordination
 from kcore.server.broker.broker_authorization import CHECKS, BrokerAuthorization, fetch_right
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers, _no_coordinator
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS
-from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_front
+from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_handlers
 from kcore.server.security.rights import Checked
-from kcore.server.zk_broker import zk_broker_request_handlers as zk_front
+from kcore.server.zk_broker import zk_broker_request_handlers as zk_handlers
 from kcore.wire.record_batch import TRANSACTIONAL
 from storage import building
 
@@ -121,14 +124,14 @@ class Granted(Authorizer):
         return any(each[:2] == (operation, resource_type) for each in self.rights)
 
 
-def a_gate(*rights: Right) -> BrokerAuthorization:
+def granted(*rights: Right) -> BrokerAuthorization:
     return BrokerAuthorization(Granted(*rights), ClientSession("L", "10.0.0.1"))
 
 
 def test_every_request_is_looked_at() -> None:
     checked = {api_name(kind) for kind in CHECKS} | {*ELSEWHERE} | NONE_NEEDED | {*coordination.APIS}
-    assert {*kraft_front.APIS} - {*forwarded_apis()} <= checked
-    assert {*zk_front.APIS} - OF_CONTROLLERS <= checked
+    assert {*kraft_handlers.APIS} - {*forwarded_apis()} <= checked
+    assert {*zk_handlers.APIS} - OF_CONTROLLERS <= checked
 
 
 @pytest.mark.parametrize(
@@ -145,9 +148,9 @@ def test_every_request_is_looked_at() -> None:
 def test_a_request_about_a_group_needs_one_right_to_it(kind: type[Message], right: int) -> None:
     """As KafkaApis asks for it."""
     for operation in OPERATIONS:
-        found = a_gate((operation, *OF_GROUP)).coordinator_error(kind(), 0, "g", GROUPS)
+        found = granted((operation, *OF_GROUP)).coordinator_error(kind(), 0, "g", GROUPS)
         assert found is (None if operation == right else NO_GROUP), OPERATIONS[operation]
-    assert a_gate((right, GROUP, "another"), (right, TRANSACTIONAL_ID, "g")).coordinator_error(kind(), 0, "g", GROUPS)
+    assert granted((right, GROUP, "another"), (right, TRANSACTIONAL_ID, "g")).coordinator_error(kind(), 0, "g", GROUPS)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_a_request_about_a_group_needs_one_right_to_it(kind: type[Message], righ
 )
 def test_a_request_about_a_transaction_needs_one_right_to_it(request_: Message, version: int, right: int) -> None:
     for operation in OPERATIONS:
-        found = a_gate((operation, *OF_TRANSACTION)).coordinator_error(request_, version, "x", TRANSACTIONS)
+        found = granted((operation, *OF_TRANSACTION)).coordinator_error(request_, version, "x", TRANSACTIONS)
         assert found is (None if operation == right else NO_TRANSACTION), OPERATIONS[operation]
 
 
@@ -170,25 +173,25 @@ def test_offsets_in_a_transaction_need_rights_to_it_and_to_the_group(kind: Any) 
     request = kind(transactional_id="x", group_id="g")
     write, read = (WRITE, *OF_TRANSACTION), (READ, *OF_GROUP)
     for rights, error in (((), NO_TRANSACTION), ((read,), NO_TRANSACTION), ((write,), NO_GROUP), ((write, read), None)):
-        assert a_gate(*rights).coordinator_error(request, 3, "x", TRANSACTIONS) is error
+        assert granted(*rights).coordinator_error(request, 3, "x", TRANSACTIONS) is error
 
 
 def test_partitions_are_added_to_transactions_by_brokers_since_version_4() -> None:
     request = AddPartitionsToTxnRequest()
-    assert a_gate().coordinator_error(request, 4, "x", TRANSACTIONS) is None, "asked for before"
-    assert isinstance(a_gate().check(request, 3), Checked), "asked for behind it"
-    refused: Any = a_gate((WRITE, *OF_TRANSACTION)).check(request, 4)
+    assert granted().coordinator_error(request, 4, "x", TRANSACTIONS) is None, "asked for before"
+    assert isinstance(granted().check(request, 3), Checked), "asked for behind it"
+    refused: Any = granted((WRITE, *OF_TRANSACTION)).check(request, 4)
     assert refused.error_code == NO_CLUSTER
-    assert isinstance(a_gate((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)).check(request, 4), Checked)
+    assert isinstance(granted((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)).check(request, 4), Checked)
 
 
 def test_markers_are_written_by_brokers_and_who_may_alter_the_cluster() -> None:
     topics = [WritableTxnMarkerTopic(name="t", partition_indexes=[0, 7])]
     request = WriteTxnMarkersRequest(markers=[WritableTxnMarker(producer_id=9, topics=topics)])
     for operation in OPERATIONS:
-        found: Any = a_gate((operation, CLUSTER, CLUSTER_NAME)).check(request, 1)
+        found: Any = granted((operation, CLUSTER, CLUSTER_NAME)).check(request, 1)
         assert isinstance(found, Checked) is (operation in (ALTER, CLUSTER_ACTION)), OPERATIONS[operation]
-    [marker] = a_gate().check(request, 1).markers  # type: ignore[union-attr]
+    [marker] = granted().check(request, 1).markers  # type: ignore[union-attr]
     [topic] = marker.topics
     rows = [(each.partition_index, each.error_code) for each in topic.partitions]
     assert (marker.producer_id, topic.name, rows) == (9, "t", [(0, NO_CLUSTER), (7, NO_CLUSTER)])
@@ -202,7 +205,7 @@ def test_records_of_a_transaction_need_the_right_to_it(own: str | None) -> None:
         how = {"attributes": TRANSACTIONAL, "producer": (1, 0, 0)} if transactional else {}
         records = building.batch(0, **how)
         topic = TopicProduceData(name="t", partition_data=[PartitionProduceData(index=3, records=records)])
-        return a_gate(*rights).check(ProduceRequest(transactional_id=own, topic_data=[topic]), 9)
+        return granted(*rights).check(ProduceRequest(transactional_id=own, topic_data=[topic]), 9)
 
     write = WRITE, TOPIC, "t"
     refused = produced(write)
@@ -216,7 +219,7 @@ def test_records_of_a_transaction_need_the_right_to_it(own: str | None) -> None:
 def test_a_transactional_producer_needs_the_right_to_its_transaction() -> None:
     for operation in OPERATIONS:
         rights = (operation, *OF_TRANSACTION), (operation, CLUSTER, CLUSTER_NAME), (operation, TOPIC, "t")
-        found: Any = a_gate(*rights).check(InitProducerIdRequest(transactional_id="x"), 4)
+        found: Any = granted(*rights).check(InitProducerIdRequest(transactional_id="x"), 4)
         assert isinstance(found, Checked) is (operation == WRITE), OPERATIONS[operation]
         assert isinstance(found, Checked) or (found.error_code, found.producer_id) == (NO_TRANSACTION, -1)
 
@@ -225,7 +228,7 @@ def test_a_producer_without_a_transaction_needs_a_right_to_the_cluster_or_to_any
     for operation in OPERATIONS:
         request = InitProducerIdRequest(transactional_id=None)
         for resource, right in (((CLUSTER, CLUSTER_NAME), IDEMPOTENT_WRITE), ((TOPIC, "any"), WRITE)):
-            found: Any = a_gate((operation, *resource)).check(request, 4)
+            found: Any = granted((operation, *resource)).check(request, 4)
             assert isinstance(found, Checked) is (operation == right), OPERATIONS[operation]
             if not isinstance(found, Checked):
                 assert (found.error_code, found.producer_id, found.producer_epoch) == (NO_CLUSTER, -1, -1)
@@ -238,16 +241,16 @@ def test_settings_of_a_group_need_the_right_to_it() -> None:
         resources=[AlterConfigsRequestAlterConfigsResource(resource_type=kind, resource_name="g")]
     )
     for request in (described, altered):
-        refused = a_gate((DESCRIBE_CONFIGS, GROUP, "another"), (DESCRIBE, *OF_GROUP)).check(request, 1)
+        refused = granted((DESCRIBE_CONFIGS, GROUP, "another"), (DESCRIBE, *OF_GROUP)).check(request, 1)
         assert isinstance(refused, Checked) and refused.is_empty
-    assert a_gate((DESCRIBE_CONFIGS, *OF_GROUP)).check(described, 1).request.resources  # type: ignore[union-attr]
-    assert a_gate((DESCRIBE_CONFIGS, *OF_GROUP)).check(altered, 1).is_empty  # type: ignore[union-attr]
+    assert granted((DESCRIBE_CONFIGS, *OF_GROUP)).check(described, 1).request.resources  # type: ignore[union-attr]
+    assert granted((DESCRIBE_CONFIGS, *OF_GROUP)).check(altered, 1).is_empty  # type: ignore[union-attr]
 
 
 def test_a_refused_question_for_credentials_has_a_row_a_user() -> None:
     """DescribeUserScramCredentialsRequest.getErrorResponse"""
     request = DescribeUserScramCredentialsRequest(users=[UserName(name="a"), UserName(name="b")])
-    refused: Any = a_gate().check(request, 0)
+    refused: Any = granted().check(request, 0)
     assert [refused.error_code, *(each.error_code for each in refused.results)] == [NO_CLUSTER] * 3
 
 
@@ -305,7 +308,7 @@ def rows_of(response: Any) -> list[tuple[str, Parts]]:
 )
 def test_topics_are_kept_by_one_right_to_each_and_the_others_are_refused(make: Any, right: int) -> None:
     for operation in OPERATIONS:
-        checked = a_gate((operation, TOPIC, "t"), (right, GROUP, "u")).check(make("u", "t"), 1)
+        checked = granted((operation, TOPIC, "t"), (right, GROUP, "u")).check(make("u", "t"), 1)
         assert isinstance(checked, Checked)
         kept = getattr(checked.request, "topic_data", None) or getattr(checked.request, "topics", [])
         assert len(kept) == (operation == right) and checked.is_empty is (operation != right), OPERATIONS[operation]
@@ -317,7 +320,7 @@ def test_topics_are_kept_by_one_right_to_each_and_the_others_are_refused(make: A
 
 
 def test_brokers_ask_for_epochs_of_any_topic() -> None:
-    checked: Any = a_gate((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)).check(epochs("t", "u"), 4)
+    checked: Any = granted((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)).check(epochs("t", "u"), 4)
     assert [each.topic for each in checked.request.topics] == ["t", "u"]
 
 
@@ -338,7 +341,7 @@ def test_brokers_ask_for_epochs_of_any_topic() -> None:
 )
 def test_a_request_about_the_cluster_needs_one_right_to_it(request_: Message, right: int) -> None:
     for operation in OPERATIONS:
-        found: Any = a_gate((operation, CLUSTER, CLUSTER_NAME)).check(request_, 1)
+        found: Any = granted((operation, CLUSTER, CLUSTER_NAME)).check(request_, 1)
         assert isinstance(found, Checked) is (operation == right), OPERATIONS[operation]
         if isinstance(found, AlterReplicaLogDirsResponse):
             [topic] = found.results
@@ -346,7 +349,7 @@ def test_a_request_about_the_cluster_needs_one_right_to_it(request_: Message, ri
             assert (topic.topic_name, rows) == ("t", [(each, NO_CLUSTER) for each in INDEXES])
         else:
             assert isinstance(found, Checked) or found.error_code == NO_CLUSTER
-    answer: Any = a_gate().check(DescribeAclsRequest(), 1)
+    answer: Any = granted().check(DescribeAclsRequest(), 1)
     assert answer.error_message == "Principal User:ANONYMOUS needs DESCRIBE permission."
 
 
@@ -367,17 +370,17 @@ def test_a_topic_that_is_not_there_is_refused_to_who_may_not_make_it(
     topics = [(unknown, "t"), (unknown, None), (Errors.NONE, "there"), (Errors.INVALID_TOPIC_EXCEPTION, "a b")]
     described = [(DESCRIBE, TOPIC, name) for _, name in topics if name is not None]
     request = MetadataRequest(allow_auto_topic_creation=may_create)
-    answer = a_gate(*rights, *described).topic_filter_for_creation(request, 12, False)
+    answer = granted(*rights, *described).topic_filter_for_creation(request, 12, False)
     rows = [answer(MetadataResponseTopic(error_code=code, name=name)) for code, name in topics]
     assert [row and row.error_code for row in rows] == [error, unknown, Errors.NONE, topics[-1][0]]
-    without = a_gate(*rights).topic_filter_for_creation(MetadataRequest(topics=None), 12, False)
+    without = granted(*rights).topic_filter_for_creation(MetadataRequest(topics=None), 12, False)
     assert without(MetadataResponseTopic(error_code=unknown, name="hidden")) is None
 
 
 def test_followers_fetch_as_brokers_and_others_topic_by_topic() -> None:
     consumer, follower = FetchRequest(replica_id=-1), FetchRequest(replica_id=2)
     assert fetch_right(None, follower, 12) is None and fetch_right(None, consumer, 12) is None
-    reader, broker = a_gate((READ, TOPIC, "t")), a_gate((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME))
+    reader, broker = granted((READ, TOPIC, "t")), granted((CLUSTER_ACTION, CLUSTER, CLUSTER_NAME))
     assert fetch_right(broker, follower, 12) is None
     for authorization, request, expected in (
         (reader, consumer, [True, False]),
@@ -386,3 +389,25 @@ def test_followers_fetch_as_brokers_and_others_topic_by_topic() -> None:
     ):
         allows = fetch_right(authorization, request, 12)
         assert allows is not None and [allows(each) for each in ("t", "u")] == expected
+
+
+@pytest.mark.parametrize("rights", [(), ((DESCRIBE, *OF_GROUP),)], ids=["unauthorized", "authorized"])
+def test_only_a_client_that_may_describe_a_group_makes_the_broker_create_its_topic(rights: tuple[Right, ...]) -> None:
+    created: list[str] = []
+
+    async def may_coordinate() -> bool:
+        return True
+
+    handlers: Any = SimpleNamespace(
+        view=lambda listener: SimpleNamespace(nodes=dict),
+        _manager=SimpleNamespace(cluster=SimpleNamespace(table=SimpleNamespace(topics=()))),
+        may_coordinate=may_coordinate,
+        _topic_creation=SimpleNamespace(create=created.extend),
+        _coordinator=lambda key, kind, nodes, may_come: _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None),
+    )
+    context: Any = SimpleNamespace(listener_name="L", version=4)
+    request = FindCoordinatorRequest(key_type=GROUPS, coordinator_keys=["g"])
+    answer = asyncio.run(BrokerRequestHandlers._find_coordinator(handlers, context, request, granted(*rights)))
+    [found] = answer.coordinators
+    assert found.error_code == (Errors.COORDINATOR_NOT_AVAILABLE if rights else NO_GROUP)
+    assert created == (["__consumer_offsets"] if rights else [])

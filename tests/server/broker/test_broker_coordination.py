@@ -52,7 +52,7 @@ async def brokers_in(
         await brokers.open()
         await brokers.elect(1)
         for topic in (GROUPS, TRANSACTIONS) if coordinator is not None else ():
-            await brokers.tell_of(topic, coordinator or 0)
+            await brokers.set_leader(topic, coordinator or 0)
         yield brokers
 
 
@@ -107,13 +107,13 @@ async def test_what_the_coordinator_does_not_know_is_refused(tmp_path: Path, ref
 async def test_a_coordinator_that_cannot_be_found_or_reached(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         assert (await brokers.produce(1, b"a", transaction="x")).error_code == Errors.NOT_ENOUGH_REPLICAS
-        await brokers.tell_of(TRANSACTIONS, CONTROLLER)
+        await brokers.set_leader(TRANSACTIONS, CONTROLLER)
         assert (await brokers.produce(1, b"a", transaction="x")).error_code == Errors.NONE
         assert (await brokers.ask(1, end(commit=True), 1)).markers
         [nobody] = free_ports(1)
-        await brokers.tell_of(TRANSACTIONS, 5, nobody)
+        await brokers.set_leader(TRANSACTIONS, 5, nobody)
         assert (await brokers.produce(1, b"b", transaction="x", sequence=1)).error_code == Errors.NOT_ENOUGH_REPLICAS
-        await brokers.tell_of(TRANSACTIONS, 1)
+        await brokers.set_leader(TRANSACTIONS, 1)
         response = await brokers.produce(1, b"b", transaction="x", sequence=1)
         assert response.error_code == Errors.UNSUPPORTED_VERSION, "this broker coordinates nothing"
 
@@ -212,11 +212,11 @@ async def test_coordinators_are_found_and_impossible_ones_refused(tmp_path: Path
         brokers.tree.nodes[znodes.broker_path(5)] = (kafka, 0, 1, 1)
         assert (await find(0)).error_code == Errors.COORDINATOR_NOT_AVAILABLE, "it makes the topic when it is asked"
         for key_type, topic in enumerate((GROUPS, TRANSACTIONS)):
-            await brokers.tell_of(topic, CONTROLLER)
+            await brokers.set_leader(topic, CONTROLLER)
             assert (await find(key_type)).node_id == (await find(key_type, 3)).node_id == CONTROLLER
-            await brokers.tell_of(topic, 5)
+            await brokers.set_leader(topic, 5)
             assert (await find(key_type)).error_code == Errors.COORDINATOR_NOT_AVAILABLE, "it is dead"
-            await brokers.tell_of(topic, 1)
+            await brokers.set_leader(topic, 1)
             for version in (3, 4):
                 ours = await find(key_type, version)
                 assert (ours.error_code, ours.node_id) == (Errors.UNSUPPORTED_VERSION, -1)

@@ -249,7 +249,7 @@ def described(kind: int, name: str) -> DescribeConfigsRequest:
 
 
 T_WRITE, T_READ, T_DESCRIBE = (WRITE, TOPIC, "t"), (READ, TOPIC, "t"), (DESCRIBE, TOPIC, "t")
-ASKED_TOPIC: Final = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+METADATA_OF_TOPIC: Final = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
 TABLE: Final[list[tuple[str, Callable[[], Message], int | None, Errors, tuple[Right, ...]]]] = [
     ("Produce", produce, 9, NO_TOPIC, (T_WRITE,)),
     ("Fetch", fetch, 12, NO_TOPIC, (T_READ,)),
@@ -276,7 +276,7 @@ TABLE: Final[list[tuple[str, Callable[[], Message], int | None, Errors, tuple[Ri
         NO_TOPIC,
         (T_DESCRIBE, (CLUSTER_ACTION, *OF_CLUSTER)),
     ),
-    ("Metadata", lambda: ASKED_TOPIC, 12, NO_TOPIC, (T_DESCRIBE,)),
+    ("Metadata", lambda: METADATA_OF_TOPIC, 12, NO_TOPIC, (T_DESCRIBE,)),
     (
         "DeleteRecords",
         lambda: DeleteRecordsRequest(
@@ -451,6 +451,24 @@ async def test_a_refused_produce_with_acks_0_closes_the_connection(tmp_path: Pat
                 await alice.send(produce(acks=0), 9)
                 await alice.send(MetadataRequest(topics=[]))
         assert cluster.brokers[1].manager.partitions["t", 0].log.end_offset == 0
+
+
+@story
+async def test_a_produce_with_acks_0_that_is_refused_in_part_closes_the_connection(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The allowed part is written (KafkaApis.handleProduceRequest, errorInResponse)."""
+    async with secure_cluster(tmp_path, authority) as cluster:
+        await create(cluster)
+        await create(cluster, "u")
+        await cluster.allow(WRITE, TOPIC, "u")
+        mixed = produce(topic="u", acks=0)
+        mixed.topic_data += produce().topic_data
+        async with await cluster.connect(1, "alice") as alice:
+            with pytest.raises(DisconnectedError):
+                await alice.send(mixed, 9)
+        partitions = cluster.brokers[1].manager.partitions
+        assert [partitions[name, 0].log.end_offset for name in ("t", "u")] == [0, 1]
 
 
 @story

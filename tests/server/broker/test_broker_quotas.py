@@ -21,7 +21,7 @@ from net.loops import story, until
 from server.broker.test_broker_listeners import create, fetch, produce
 from server.secure_cluster import SecureCluster, secure_cluster
 from server.security.test_request_quotas import stop_the_clocks
-from server.zk import test_zk_broker_listener_settings as zk_door
+from server.zk import test_zk_broker_listener_settings as zk_listener
 
 METADATA = s.MetadataRequest(topics=[])
 
@@ -128,10 +128,10 @@ async def test_what_brokers_send_each_other_is_exempt(tmp_path: Path, authority:
 async def test_quotas_in_zookeeper_hold_at_its_brokers(tmp_path: Path, authority: Authority) -> None:
     """Read at the start, and again where a notification names them; what the controller sends is exempt."""
     path = f"{znodes.CONFIG}/users/alice/clients/kcore"
-    async with zk_door.brokers_in(tmp_path, authority) as brokers:
+    async with zk_listener.brokers_in(tmp_path, authority) as brokers:
         broker = brokers.servers[1]
         stop_the_clocks(throttle_of(broker))
-        async with await zk_door.as_user(brokers, authority, "alice") as alice:
+        async with await zk_listener.as_user(brokers, authority, "alice") as alice:
             for _ in range(5):
                 assert (await alice.send(METADATA)).throttle_time_ms == 0
             limited = znodes.encode_config({"request_percentage": "1.0"})
@@ -142,6 +142,6 @@ async def test_quotas_in_zookeeper_hold_at_its_brokers(tmp_path: Path, authority
             await until(lambda: throttle_of(broker).is_on)
             await until_throttled(alice, METADATA)
             await until(lambda: muted(broker))
-        async with await zk_door.as_user(brokers, authority, "broker") as node:
+        async with await zk_listener.as_user(brokers, authority, "broker") as node:
             for _ in range(5):
                 assert (await node.send(METADATA)).throttle_time_ms == 0

@@ -263,7 +263,7 @@ async def test_a_broker_of_zookeeper_mode_has_the_controller_make_the_topic(tmp_
             await until(lambda key_type=key_type: len(created()) == key_type + 1)
             [topic] = created()[-1].topics
             assert (topic.name, topic.num_partitions, topic.replication_factor) == (name, partitions, factor)
-            await brokers.tell_of(name, CONTROLLER)
+            await brokers.set_leader(name, CONTROLLER)
             assert await asked(key_type) == [Errors.NONE] * 2
         assert await asked(2) == [Errors.INVALID_REQUEST] * 2
         assert len(created()) == 2
@@ -293,7 +293,7 @@ async def test_a_broker_of_zookeeper_mode_has_what_a_client_names_created(tmp_pa
         await until(created)
         [topic] = created()[0].topics
         assert (topic.name, topic.num_partitions, topic.replication_factor, topic.configs) == (NAMED, 3, 2, [])
-        await brokers.tell_of(NAMED, CONTROLLER)
+        await brokers.set_leader(NAMED, CONTROLLER)
         assert await asked(NAMED) == [Errors.NONE]
         assert await asked(GROUPS, version=1) == [unknown], "these cannot say no"
         await until(lambda: len(created()) == 2)

@@ -73,7 +73,7 @@ def test_settings_of_client_metrics_are_those_of_the_jars() -> None:
 
 
 def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
-    for release in RELEASES:
+    for release in (*RELEASES, "4.4.0"):
         facts = config_facts(release, "server")
         moved = {"group.share.max.size"} if release == "3.9.1" else set()  # SHORT in 3.9.1, for no group that it has.
         assert [
@@ -85,16 +85,22 @@ def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
         assert lists == dict(KNOWN[release].broker_lists)
     facts = config_facts("4.3.1", "server")
     assert facts.keys() == KNOWN_NAMES == DEFINITIONS.keys()
-    assert {
-        name: value for name, value in KNOWN["4.3.1"].broker_defaults.items() if (value or "") != facts[name].default
-    } == {}
-    assert TYPES.keys() >= facts.keys()
+    for release in ("4.3.1", "4.4.0"):
+        facts, defaults = config_facts(release, "server"), KNOWN[release].broker_defaults
+        assert {name: value for name, value in defaults.items() if (value or "") != facts[name].default} == {}
+        assert TYPES.keys() >= facts.keys()
+    added = config_facts("4.4.0", "server").keys() - config_facts("4.3.1", "server").keys()
+    described = KNOWN["4.4.0"].broker_defaults.keys() - KNOWN["4.3.1"].broker_defaults.keys()
+    assert (len(added), len(described)) == (19, 10), "9 are internal"
 
 
 def test_settings_that_change_at_run_time_are_those_of_the_jars() -> None:
     newer = dynamic_names("4.3.1")
     older = {"log.message.timestamp.difference.max.ms", "log.message.downconversion.enable"}
     assert {name for name in DYNAMIC if is_dynamic("4.3.1", name)} == newer | older
+    assert dynamic_names("4.4.0") - newer == KNOWN["4.4.0"].dynamic_broker_configs
+    assert all(is_dynamic("4.4.0", name) for name in dynamic_names("4.4.0"))
+    assert not any(is_dynamic("4.3.1", name) for name in dynamic_names("4.4.0") - newer)
     assert dynamic_names("3.9.1") <= {name for name in DYNAMIC if is_dynamic("3.9.1", name)}
 
 

@@ -45,7 +45,7 @@ from net.authority import Authority, client_tls
 from net.token_client import show_token
 from server.kraft.test_kraft_server import enveloped
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
 CLUSTER_ID = "a-cluster-of-the-tests"
 IDS = (11, 12, 13)

@@ -65,7 +65,7 @@ def lying(broker: KraftBrokerServer, topic: str = "t") -> dict[int, Uuid | None]
     }
 
 
-async def until_told(cluster: Cluster, *broker_ids: int, topic: str = "t") -> None:
+async def until_assigned(cluster: Cluster, *broker_ids: int, topic: str = "t") -> None:
     await until(
         lambda: all(
             assigned(cluster, each, topic) == lying(cluster.brokers[each], topic)
@@ -90,7 +90,7 @@ async def test_the_directories_of_replicas_are_reported_and_kafkas_tools_show_th
         await two_brokers(cluster, 3)
         await cluster.create("t", *[[1, 2]] * 6)
         await until(lambda: holds(cluster, 1, 6) and holds(cluster, 2, 6))
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         assert sorted(lying(cluster.brokers[1]).values(), key=str) == sorted(
             [each.directory_id for each in cluster.brokers[1].logs.directories] * 2, key=str
         )
@@ -110,7 +110,7 @@ async def test_a_directory_fails_under_a_leader_and_the_other_broker_leads(tmp_p
         await two_brokers(cluster)
         await cluster.create("t", *[[1, 2]] * 2)
         await cluster.until_led("t", 1, 1, 2)
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
         kept, lost = broker.logs.directories
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
@@ -162,7 +162,7 @@ async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(t
     async with cluster_in(tmp_path, brokers=1, **settings) as cluster:
         await cluster.create("t", *[[1]] * 2)
         await until(lambda: holds(cluster, 1, 2))
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         lost = broker.logs.directories[1]
         broker._lifecycle._channel._controller = lambda: None
@@ -179,7 +179,7 @@ async def test_a_replaced_disk_gets_its_replicas_anew(tmp_path: Path) -> None:
         await two_brokers(cluster)
         await cluster.create("t", *[[2, 1]] * 2)
         await cluster.until_led("t", 2, 1, 2)
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         for value in (b"a", b"b"):
             assert (await cluster.produce(2, "t", value)).error_code == Errors.NONE
         lost = cluster.brokers[1].logs.directories[1]
@@ -193,7 +193,7 @@ async def test_a_replaced_disk_gets_its_replicas_anew(tmp_path: Path) -> None:
         assert made != lost.directory_id
         await cluster.start(1, **of(1))
         await cluster.until_led("t", 2, 1, 2)
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         assert lying(broker).keys() == {0, 1}
         await until(lambda: broker.logs.hold(("t", 0), Uuid(bytes(16)), is_new=False).end_offset == 2)
@@ -207,7 +207,7 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_i
         await two_brokers(cluster)
         await cluster.create("t", *[[1, 2]] * 2)
         await cluster.until_led("t", 1, 1, 2)
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         lost = cluster.brokers[1].logs.directories[1]
         there = [index for index, each in lying(cluster.brokers[1]).items() if each == lost.directory_id]
         await cluster.stop(1)
@@ -228,7 +228,7 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_i
         lost.path.with_name(f"{lost.path.name}-away").rename(lost.path)
         await cluster.start(1, **of(1))
         await until(lambda: all({*image.partition("t", index).isr} == {1, 2} for index in (0, 1)))
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         assert lying(cluster.brokers[1]).keys() == {0, 1}
 
 
@@ -238,7 +238,7 @@ async def test_a_copy_that_is_not_the_assigned_one_is_not_served_while_a_directo
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         await cluster.create("t", *[[1]] * 2)
         await until(lambda: holds(cluster, 1, 2))
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         kept, lost = cluster.brokers[1].logs.directories
         [index] = [each for each, place in lying(cluster.brokers[1]).items() if place == lost.directory_id]
         await cluster.stop(1)
@@ -259,7 +259,7 @@ async def test_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None
         await two_brokers(cluster)
         await cluster.create("t", *[[1, 2]] * 2)
         await until(lambda: holds(cluster, 1, 2))
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         broker = cluster.brokers[1]
         lost = broker.logs.directories[1]
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
@@ -267,13 +267,13 @@ async def test_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None
         await until(lambda: cluster.controller.controller.image.partition("t", index).leader == 2)
         await delete(cluster, "t")
         await cluster.create("t", *[[1, 2]] * 2)
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         await until(lambda: len(lying(broker)) == 2)
         assert (lost.path / f"t-{index}").is_dir()
         assert broker.manager.partitions["t", index].role.value in ("leader", "follower")
         await cluster.stop(1)
         await cluster.start(1, **of(1))
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         assert not (lost.path / f"t-{index}").exists()
         assert lying(cluster.brokers[1]).keys() == {0, 1}
 
@@ -291,7 +291,7 @@ async def test_assignments_are_sent_once_the_metadata_version_allows_it(tmp_path
         update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
         answer = await cluster.ask(1, UpdateFeaturesRequest(feature_updates=[update]))
         assert answer.error_code == Errors.NONE
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         assert {*image.brokers[1].directories} == {*lying(broker).values()}
         assert await cluster.produce(1, "t", b"a")
 
@@ -309,7 +309,7 @@ async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_a
         await cluster.stop(1)
         update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
         assert (await cluster.ask(2, UpdateFeaturesRequest(feature_updates=[update]))).error_code == Errors.NONE
-        await until_told(cluster, 2)
+        await until_assigned(cluster, 2)
         may_ask, ask = asyncio.Event(), DirectoryTasks._ask
 
         async def when_it_may(self: DirectoryTasks, request: Any) -> None:
@@ -341,7 +341,7 @@ async def test_of_two_logs_that_one_counts_which_the_metadata_log_names(tmp_path
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         await cluster.produce(1, "t", b"a")
         right = directory_with(cluster.brokers[1], 0)
         [wrong] = [each for each in cluster.brokers[1].logs.directories if each is not right]
@@ -358,7 +358,7 @@ async def test_of_two_logs_that_the_metadata_log_does_not_name_none_counts(tmp_p
     async with cluster_in(tmp_path, brokers=1, **of(1, 3)) as cluster:
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         right, *others = sorted(cluster.brokers[1].logs.directories, key=lambda each: ("t", 0) not in each.logs)
         await cluster.stop(1)
         for each in others:
@@ -375,7 +375,7 @@ async def test_a_stray_beside_the_replica_is_kept_under_another_name(tmp_path: P
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
-        await until_told(cluster, 1)
+        await until_assigned(cluster, 1)
         await cluster.produce(1, "t", b"a")
         right = directory_with(cluster.brokers[1], 0)
         [other] = [each for each in cluster.brokers[1].logs.directories if each is not right]
@@ -432,7 +432,7 @@ async def test_a_disk_is_full(tmp_path: Path) -> None:
             await two_brokers(cluster)
             await cluster.create("t", *[[1, 2]] * 2, segment_bytes="1048576")
             await cluster.until_led("t", 1, 1, 2)
-            await until_told(cluster, 1, 2)
+            await until_assigned(cluster, 1, 2)
             broker, image = cluster.brokers[1], cluster.controller.controller.image
             lost = broker.logs.directories[1]
             [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
@@ -456,7 +456,7 @@ async def test_what_a_disk_refuses_to_a_producer_takes_that_directory_offline(tm
         await two_brokers(cluster)
         await cluster.create("t", *[[1, 2]] * 2, segment_bytes="1048576")
         await cluster.until_led("t", 1, 1, 2)
-        await until_told(cluster, 1, 2)
+        await until_assigned(cluster, 1, 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
         lost = broker.logs.directories[1]
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]

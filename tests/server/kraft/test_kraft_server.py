@@ -57,7 +57,7 @@ from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
 CLUSTER = "a-cluster-of-the-tests"
 OWN = Uuid((1 << 70).to_bytes(16))

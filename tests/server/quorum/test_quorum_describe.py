@@ -25,7 +25,7 @@ from kcore.schema.describe_quorum import (
 from kcore.server.quorum_node.describe import HOPS, QuorumDescription, describe_quorum
 from net.loops import story
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
 APIS = {"DescribeCluster": (0, 1), "DescribeQuorum": (0, 2)}
 

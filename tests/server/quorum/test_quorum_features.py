@@ -14,7 +14,7 @@ from raft.membership.test_kraft_version import STATIC, static_leader, upgraded
 from raft.nodes import answer, begin_request, follower, leader, of
 from raft.replication import fetch, fetch_request, flush
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
 
 def features(*levels: int, feature: str = "kraft.version", **fields: Any) -> UpdateFeaturesRequest:
@@ -43,7 +43,7 @@ class Controller:
         done = flush(self.node, effects, 1000)
         return self._with_answers([*done, *fetch(self.node, fetch_request(3, max_wait_ms=0), 1000)[1]])
 
-    def hear_of(self, effects: list[Effect]) -> list[Effect]:
+    def perform(self, effects: list[Effect]) -> list[Effect]:
         return self._with_answers(effects)
 
     def _with_answers(self, effects: list[Effect]) -> list[Effect]:
@@ -75,7 +75,7 @@ def test_an_administrator_is_answered_when_it_is_committed() -> None:
 def test_an_administrator_is_answered_when_it_leads_no_more() -> None:
     controller = Controller(static_leader())
     assert of(SendResponse, controller.ask(features(1), 2, "change")) == []
-    lost = controller.hear_of(controller.node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000))
+    lost = controller.perform(controller.node.on_request(begin_request(2, leader_id=3), 1, "begin", 1000))
     (answer,) = [each for each in of(SendResponse, lost) if each.reply_to == "change"]
     assert answer.response.error_code == Errors.NOT_CONTROLLER  # type: ignore[attr-defined]
 

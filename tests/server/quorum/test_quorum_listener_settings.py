@@ -27,7 +27,7 @@ from net.authority import Authority, client_tls
 from net.loops import story, until
 from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere
 
-pytestmark = pytest.mark.usefixtures("either_front")
+pytestmark = pytest.mark.usefixtures("either_answer_loop")
 PASSWORD = "swordfish"
 NAME = "CONTROLLER"
 NO_OP = bytes([1, 20, 0, 0])  # A record of metadata.

@@ -16,8 +16,8 @@ from kcore.net.server import RequestContext, serve
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.server.quorum_node.quorum_request_handlers import apis_of
-from kcore.server.zk_broker import zk_broker_request_handlers as broker_front
-from kcore.server.zk_controller import zk_controller_request_handlers as controller_front
+from kcore.server.zk_broker import zk_broker_request_handlers as broker_handlers
+from kcore.server.zk_controller import zk_controller_request_handlers as controller_handlers
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.types import Uuid
@@ -56,10 +56,10 @@ async def test_a_broker_answers_random_requests_and_goes_on(
         brokers.elected(5)
         port = brokers.servers[1].port
         hostile = Hostile(Random(seed), KNOWN, uuids=(TOPIC_ID,), records=(BATCH,))
-        apis = {name: versions for name, versions in broker_front.APIS.items() if name not in CONTROL}
+        apis = {name: versions for name, versions in broker_handlers.APIS.items() if name not in CONTROL}
         outcome = await send_all(port, apis, hostile, ROUNDS)
         assert outcome.answered > 10 * outcome.closed
-        outcome = await send_all(port, {name: broker_front.APIS[name] for name in CONTROL}, hostile, ROUNDS)
+        outcome = await send_all(port, {name: broker_handlers.APIS[name] for name in CONTROL}, hostile, ROUNDS)
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
@@ -85,7 +85,7 @@ async def test_a_controller_answers_random_requests_and_stays_active(
         zookeeper.write_topic("t", [1], [1])
         await until(lambda: broker.seen)
         hostile = Hostile(Random(seed), uuids=(TOPIC_ID,))
-        outcome = await send_all(server.port, controller_front.APIS, hostile, ROUNDS)
+        outcome = await send_all(server.port, controller_handlers.APIS, hostile, ROUNDS)
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         assert server.active.is_active

@@ -44,7 +44,7 @@ from kcore.server.zk_controller.zk_controller_authorization import ZkControllerA
 from kcore.types import ZERO_UUID, Uuid
 from server.broker.test_broker_authorization import Granted, Right
 
-NOBODY_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 OF_CLUSTER = CLUSTER, CLUSTER_NAME
 RESOURCES = [
     (ConfigResourceType.TOPIC, "t"),
@@ -110,7 +110,7 @@ def test_settings_are_described_one_resource_at_a_time() -> None:
 # Answers about the cluster.
 
 
-def metadata(*names: str | None, bits: int = NOBODY_ASKED) -> MetadataResponse:
+def metadata(*names: str | None, bits: int = NOT_REQUESTED) -> MetadataResponse:
     topics = [MetadataResponseTopic(name=name, topic_id=ID, topic_authorized_operations=bits) for name in names]
     return MetadataResponse(topics=topics, cluster_authorized_operations=bits)
 
@@ -149,7 +149,7 @@ def test_a_topic_whose_id_nobody_knows_stays_in_the_answer() -> None:
 def test_allowed_operations_are_answered_only_on_request() -> None:
     rights = of(Rights, (DESCRIBE, TOPIC, "t"), (READ, TOPIC, "t"), (CREATE, *OF_CLUSTER), (WRITE, *OF_CLUSTER))
     for bits, of_topic, of_cluster in (
-        (NOBODY_ASKED, NOBODY_ASKED, NOBODY_ASKED),
+        (NOT_REQUESTED, NOT_REQUESTED, NOT_REQUESTED),
         (0, 0, 0),
         (1 << READ | 1 << WRITE, 1 << READ, 1 << WRITE),
         (1 << READ | 1 << CREATE | 1 << ALTER, 1 << READ, 1 << CREATE),
@@ -165,8 +165,8 @@ def test_allowed_operations_are_answered_only_on_request() -> None:
     [
         (((DESCRIBE, *OF_CLUSTER), (CREATE, *OF_CLUSTER)), 1 << CREATE | 1 << ALTER, 1 << CREATE),
         (((CREATE, *OF_CLUSTER),), 1 << CREATE | 1 << ALTER, 0),
-        (((DESCRIBE, *OF_CLUSTER),), NOBODY_ASKED, NOBODY_ASKED),
-        ((), NOBODY_ASKED, NOBODY_ASKED),
+        (((DESCRIBE, *OF_CLUSTER),), NOT_REQUESTED, NOT_REQUESTED),
+        ((), NOT_REQUESTED, NOT_REQUESTED),
     ],
 )
 def test_a_described_cluster_tells_what_is_allowed(rights: tuple[Right, ...], bits: int, expected: int) -> None:

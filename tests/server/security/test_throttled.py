@@ -28,8 +28,8 @@ def versions_of(kind: type[Message]) -> range:
 @pytest.mark.parametrize("kind", sorted(map(response_of, REQUESTS.values()), key=str), ids=lambda kind: kind.__name__)
 def test_every_response_says_it_where_its_version_can(kind: type[Any]) -> None:
     for version in versions_of(kind):
-        for said_ms, used_ms, expected in ((0, 0, 0), (0, 700, 700), (800, 700, 800)):
-            response = kind(**({FIELD: said_ms} if hasattr(kind(), FIELD) else {}))
+        for given_ms, used_ms, expected in ((0, 0, 0), (0, 700, 700), (800, 700, 800)):
+            response = kind(**({FIELD: given_ms} if hasattr(kind(), FIELD) else {}))
             answer = framed(response, version)
             has_field = hasattr(response, FIELD) and framed(kind(**{FIELD: 5}), version) != framed(kind(), version)
             throttled, throttled_ms = with_time(answer, kind, version, used_ms)

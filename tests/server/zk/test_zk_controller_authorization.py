@@ -90,7 +90,7 @@ def binding(
     return AclBinding(kind, pattern, name, "User:alice", "*", operation, permission)
 
 
-def a_gate(*bindings: AclBinding) -> ZkControllerAuthorization:
+def granted(*bindings: AclBinding) -> ZkControllerAuthorization:
     acls = ZkAcls()
     acls.is_read = True
     for each in bindings:
@@ -116,12 +116,12 @@ def test_every_api_of_the_controller_has_its_right() -> None:
 def test_a_token_for_another_needs_the_right_to_make_it() -> None:
     own = CreateDelegationTokenRequest(owner_principal_type=None, owner_principal_name=None)
     others = CreateDelegationTokenRequest(owner_principal_type="User", owner_principal_name="bob")
-    assert a_gate().may_ask_token(own) and not a_gate().may_ask_token(others)
-    assert a_gate(binding(CREATE_TOKENS, "User:bob", USER)).may_ask_token(others)
-    assert a_gate().may_ask_token(RenewDelegationTokenRequest()), "whose the token is decides there"
-    assert not a_gate().may_describe_token("id", "User:bob")
-    assert a_gate(binding(DESCRIBE, "id", DELEGATION_TOKEN)).may_describe_token("id", "User:bob")
-    assert a_gate(binding(DESCRIBE_TOKENS, "User:bob", USER)).may_describe_token("id", "User:bob")
+    assert granted().may_ask_token(own) and not granted().may_ask_token(others)
+    assert granted(binding(CREATE_TOKENS, "User:bob", USER)).may_ask_token(others)
+    assert granted().may_ask_token(RenewDelegationTokenRequest()), "whose the token is decides there"
+    assert not granted().may_describe_token("id", "User:bob")
+    assert granted(binding(DESCRIBE, "id", DELEGATION_TOKEN)).may_describe_token("id", "User:bob")
+    assert granted(binding(DESCRIBE_TOKENS, "User:bob", USER)).may_describe_token("id", "User:bob")
 
 
 def test_the_rights_to_the_cluster_are_those_that_kafka_asks_for() -> None:
@@ -141,14 +141,14 @@ def test_the_rights_to_the_cluster_are_those_that_kafka_asks_for() -> None:
 @pytest.mark.parametrize("api", OF_THE_CLUSTER)
 def test_requests_about_the_cluster_need_the_right_to_it(api: str) -> None:
     right = OF_THE_CLUSTER[api]
-    assert a_gate().refuses(api) and a_gate(binding(right, "t", TOPIC)).refuses(api)
-    assert not a_gate(binding(right)).refuses(api)
-    assert a_gate(binding(right), binding(ALL, permission=DENY)).refuses(api)
+    assert granted().refuses(api) and granted(binding(right, "t", TOPIC)).refuses(api)
+    assert not granted(binding(right)).refuses(api)
+    assert granted(binding(right), binding(ALL, permission=DENY)).refuses(api)
 
 
 def test_topics_are_created_by_who_may() -> None:
     request = s.CreateTopicsRequest(topics=[CreatableTopic(name=name) for name in ("a-1", "b-1", "a-2")], timeout_ms=7)
-    authorization = a_gate(binding(CREATE, "a-", TOPIC, pattern=PREFIXED), binding(DESCRIBE_CONFIGS, "a-2", TOPIC))
+    authorization = granted(binding(CREATE, "a-", TOPIC, pattern=PREFIXED), binding(DESCRIBE_CONFIGS, "a-2", TOPIC))
     checked = authorization.check(request, names_by_id)
     left: Any = checked.request
     assert ([each.name for each in left.topics], left.timeout_ms) == (["a-1", "a-2"], 7)
@@ -167,13 +167,13 @@ def test_topics_are_created_by_who_may() -> None:
     ]
     created = {each.name: (each.topic_config_error_code, each.num_partitions, each.configs) for each in response.topics}
     assert created["a-1"] == created["b-1"] == (DENIED, -1, None) and created["a-2"][:2] == (Errors.NONE, 3)
-    assert not a_gate(binding(CREATE)).check(request, names_by_id).is_empty
-    assert a_gate().check(request, names_by_id).is_empty
+    assert not granted(binding(CREATE)).check(request, names_by_id).is_empty
+    assert granted().check(request, names_by_id).is_empty
 
 
 def test_topics_grow_and_go_by_who_may() -> None:
     growth = s.CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=2) for name in ("a", "b")])
-    checked = a_gate(binding(ALTER, "a", TOPIC)).check(growth, names_by_id)
+    checked = granted(binding(ALTER, "a", TOPIC)).check(growth, names_by_id)
     response = s.CreatePartitionsResponse(results=[])
     checked.complete(response)
     assert [(each.name, each.error_code, each.error_message) for each in response.results] == [
@@ -182,7 +182,7 @@ def test_topics_grow_and_go_by_who_may() -> None:
     states = [DeleteTopicState(name="a"), DeleteTopicState(name="b"), DeleteTopicState(name=None, topic_id=ID)]
     unknown = DeleteTopicState(name=None, topic_id=Uuid(b"u" * 16))
     deletion = s.DeleteTopicsRequest(topics=[*states, unknown])
-    checked = a_gate(binding(DELETE, "a", TOPIC)).check(deletion, names_by_id)
+    checked = granted(binding(DELETE, "a", TOPIC)).check(deletion, names_by_id)
     assert [each.name for each in checked.request.topics] == ["a"]  # type: ignore[attr-defined]
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
@@ -192,20 +192,20 @@ def test_topics_grow_and_go_by_who_may() -> None:
         (None, unknown.topic_id, Errors.UNKNOWN_TOPIC_ID),
     ]
     guess = s.DeleteTopicsRequest(topics=[unknown])
-    assert a_gate().check(guess, names_by_id).is_empty, "no event is made for a stranger"
-    assert not a_gate().check(guess, None).is_empty, "where no topic is known it is answered NOT_CONTROLLER"
-    checked = a_gate(binding(DESCRIBE, "id", TOPIC)).check(s.DeleteTopicsRequest(topics=[states[2]]), names_by_id)
+    assert granted().check(guess, names_by_id).is_empty, "no event is made for a stranger"
+    assert not granted().check(guess, None).is_empty, "where no topic is known it is answered NOT_CONTROLLER"
+    checked = granted(binding(DESCRIBE, "id", TOPIC)).check(s.DeleteTopicsRequest(topics=[states[2]]), names_by_id)
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
     assert [(each.name, each.error_code) for each in gone.responses] == [("id", DENIED)]
-    old = a_gate(binding(DELETE, "a", TOPIC)).check(s.DeleteTopicsRequest(topic_names=["a", "b"]), names_by_id)
+    old = granted(binding(DELETE, "a", TOPIC)).check(s.DeleteTopicsRequest(topic_names=["a", "b"]), names_by_id)
     assert old.request.topic_names == ["a"] and not old.is_empty  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("validate_only", [False, True])
 def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -> None:
     """Only checked, or with its time, and of the topics that are allowed alone."""
-    authorization = a_gate(*(binding(right, "a", TOPIC) for right in (CREATE, ALTER, DELETE)))
+    authorization = granted(*(binding(right, "a", TOPIC) for right in (CREATE, ALTER, DELETE)))
     requests = (
         s.CreateTopicsRequest(
             topics=[CreatableTopic(name=each) for each in "ab"], timeout_ms=7, validate_only=validate_only
@@ -222,7 +222,7 @@ def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -
         left: Any = checked.request
         assert ([each.name for each in left.topics], left.timeout_ms, checked.is_empty) == (["a"], 7, False)
         assert getattr(left, "validate_only", validate_only) is validate_only
-        assert a_gate().check(request, names_by_id).is_empty
+        assert granted().check(request, names_by_id).is_empty
     old = authorization.check(s.DeleteTopicsRequest(topic_names=["a", "b"], timeout_ms=7), names_by_id)
     gone = s.DeleteTopicsResponse()
     old.complete(gone)
@@ -231,14 +231,14 @@ def test_what_is_left_of_a_request_is_as_it_was_asked_for(validate_only: bool) -
 
 def test_who_names_a_topic_by_its_id_must_be_allowed_to_know_it() -> None:
     by_id, by_name = DeleteTopicState(name=None, topic_id=ID), DeleteTopicState(name="id")
-    authorization = a_gate(binding(DELETE, "id", TOPIC), binding(DESCRIBE, "id", TOPIC, permission=DENY))
+    authorization = granted(binding(DELETE, "id", TOPIC), binding(DESCRIBE, "id", TOPIC, permission=DENY))
     checked = authorization.check(s.DeleteTopicsRequest(topics=[by_id, by_name]), names_by_id)
     assert checked.request.topics == [by_name]  # type: ignore[attr-defined]
     gone = s.DeleteTopicsResponse()
     checked.complete(gone)
     assert [(each.name, each.topic_id, each.error_code) for each in gone.responses] == [(None, ID, DENIED)]
     growth = s.CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="t", count=2)])
-    assert a_gate(binding(DESCRIBE, "t", TOPIC)).check(growth, names_by_id).is_empty
+    assert granted(binding(DESCRIBE, "t", TOPIC)).check(growth, names_by_id).is_empty
 
 
 def test_settings_are_changed_and_described_with_the_rights() -> None:
@@ -250,7 +250,7 @@ def test_settings_are_changed_and_described_with_the_rights() -> None:
         ],
         validate_only=True,
     )
-    checked = a_gate(binding(ALTER_CONFIGS, "a", TOPIC)).check(altered, names_by_id)
+    checked = granted(binding(ALTER_CONFIGS, "a", TOPIC)).check(altered, names_by_id)
     assert checked.request.validate_only and [each.resource_name for each in checked.request.resources] == ["a"]  # type: ignore[attr-defined]
     response = s.IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(resource_name="a")])
     checked.complete(response)
@@ -262,7 +262,7 @@ def test_settings_are_changed_and_described_with_the_rights() -> None:
     described = s.DescribeConfigsRequest(
         resources=[DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in kinds]
     )
-    checked = a_gate(binding(ALTER_CONFIGS)).check(described, names_by_id)
+    checked = granted(binding(ALTER_CONFIGS)).check(described, names_by_id)
     assert [each.resource_name for each in checked.request.resources] == ["1000"], "who may alter may describe"  # type: ignore[attr-defined]
     answer = s.DescribeConfigsResponse(results=[])
     checked.complete(answer)
@@ -278,7 +278,7 @@ def metadata(
 
 
 def test_only_topics_that_may_be_described_are_shown() -> None:
-    authorization = a_gate(binding(WRITE, "a", TOPIC))
+    authorization = granted(binding(WRITE, "a", TOPIC))
     bits = sum(1 << code for code in (DESCRIBE, WRITE, DELETE))
 
     def topics() -> list[MetadataResponseTopic]:
@@ -296,7 +296,7 @@ def test_only_topics_that_may_be_described_are_shown() -> None:
 def test_many_names_of_which_every_other_is_refused() -> None:
     """In proportion to their number: each compared with each would take minutes."""
     names = [f"{which}-{number}" for number in range(100_000) for which in "ab"]
-    checked = a_gate(binding(DELETE, "a-", TOPIC, pattern=PREFIXED)).check(
+    checked = granted(binding(DELETE, "a-", TOPIC, pattern=PREFIXED)).check(
         s.DeleteTopicsRequest(topic_names=names), names_by_id
     )
     response = s.DeleteTopicsResponse(responses=[])
@@ -308,7 +308,7 @@ def test_many_names_of_which_every_other_is_refused() -> None:
 @pytest.mark.covers("ZooKeeper D8")
 def test_what_is_relayed_is_checked_before() -> None:
     """The broker that answers sees the controller's principal, which may do more."""
-    authorization = a_gate(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))
+    authorization = granted(binding(DESCRIBE, "g", GROUP), binding(WRITE, "x", TRANSACTIONAL_ID))
 
     def coordinator(version: int, key_type: int, *keys: str) -> Any:
         request = s.FindCoordinatorRequest(key=keys[0], key_type=key_type, coordinator_keys=[*keys])
@@ -337,8 +337,8 @@ def test_what_is_relayed_is_checked_before() -> None:
         (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1),
         (Errors.CLUSTER_AUTHORIZATION_FAILED, -1, -1),
     ]
-    assert refusal_of(a_gate(binding(IDEMPOTENT_WRITE)), idempotent, 4) is None
-    assert refusal_of(a_gate(binding(WRITE, "t", TOPIC)), idempotent, 4) is None
+    assert refusal_of(granted(binding(IDEMPOTENT_WRITE)), idempotent, 4) is None
+    assert refusal_of(granted(binding(WRITE, "t", TOPIC)), idempotent, 4) is None
 
 
 # Over sockets: everybody is User:ANONYMOUS.
@@ -449,14 +449,14 @@ def test_a_request_for_no_coordinator_is_not_relayed() -> None:
     """A stranger would have the controller connect to a broker, as itself, for each connection that it opens."""
     for version in (4, 6):
         request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[])
-        assert refusal_of(a_gate(), request, version) == s.FindCoordinatorResponse()
+        assert refusal_of(granted(), request, version) == s.FindCoordinatorResponse()
 
 
 @pytest.mark.parametrize(
     ("rights", "most"), [(None, REQUEST_VALUES), ((CLUSTER_ACTION,), REQUEST_VALUES), ((ALTER,), CLIENT_VALUES)]
 )
 def test_what_is_relayed_has_the_limit_of_values_too(rights: tuple[int, ...] | None, most: int) -> None:
-    authorization = None if rights is None else a_gate(*map(binding, rights))
+    authorization = None if rights is None else granted(*map(binding, rights))
     for count in (most, most + 1):
         request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[""] * count)
         frame = request_frame(request, 4, 7)[4:]

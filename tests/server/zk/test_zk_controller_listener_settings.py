@@ -33,7 +33,7 @@ from kcore.schema.topics import CreatableTopic
 from kcore.scram import salted_password
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.credentials import CredentialsFollower, credential_in
+from kcore.server.zk_controller.credentials import CredentialsWatcher, credential_in
 from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.authority import Authority, client_tls
@@ -415,6 +415,6 @@ def test_settings_without_security_are_plaintext_and_secrets_are_not_shown(autho
         zk_controller_settings({"broker.id": "1", "log.dirs": "/nowhere"}).listener_settings.security.protocol
         == "PLAINTEXT"
     )
-    follower = CredentialsFollower(Client(Zookeeper(), on_session=print), "a secret")  # type: ignore[arg-type]
+    follower = CredentialsWatcher(Client(Zookeeper(), on_session=print), "a secret")  # type: ignore[arg-type]
     shown = f"{zk_controller_settings(properties(authority))} {follower}"
     assert PASSWORD not in shown and "a secret" not in shown

@@ -15,7 +15,7 @@ import kcore
 from kcore.schema import LeaderAndIsrRequest, UpdateMetadataRequest
 from kcore.schema.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrTopicState
 from kcore.schema.update_metadata import UpdateMetadataPartitionState, UpdateMetadataTopicState
-from wire.damage import assert_told_as_one_by_one
+from wire.damage import assert_same_as_one_by_one
 
 MESSAGES = [("LeaderAndIsrRequest", 7), ("LeaderAndIsrRequest", 2), ("UpdateMetadataRequest", 8)]
 MESSAGES.append(("UpdateMetadataRequest", 5))
@@ -110,7 +110,7 @@ def test_more_of_them_than_are_taken_at_once(size: int) -> None:
 def test_wrong_bytes_give_the_error_of_value_by_value_reading(name: str, version: int, shape: str) -> None:
     """Cut short or with a flipped bit anywhere: the object codec finds the same error at the same place."""
     data = kcore.encode(request(name, (90, 40, 70), SHAPES[shape], 7), version)
-    assert_told_as_one_by_one(name, version, data, cuts=60, flips=600)
+    assert_same_as_one_by_one(name, version, data, cuts=60, flips=600)
 
 
 def test_unknown_tags_among_them_are_kept() -> None:

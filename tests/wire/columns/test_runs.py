@@ -14,7 +14,7 @@ from kcore.wire import Columns, Rows
 from kcore.wire.plan import plan
 from reference.columns import write
 from wire.columns.test_columns import grouped, plain_rows
-from wire.damage import assert_told_as_one_by_one
+from wire.damage import assert_same_as_one_by_one
 from wire.growing import DIALS, GROWING, Dials, message_row
 
 
@@ -48,7 +48,7 @@ def test_wrong_bytes_give_the_error_of_value_by_value_reading(name: str, dials: 
     """Cut short or with a flipped bit, in the middle of a run or at its ends: the object view walks value by value."""
     version = message_class(name).versions.highest
     _, data = drawn(name, version, DIALS[dials])
-    assert_told_as_one_by_one(name, version, data, cuts=30, flips=150)
+    assert_same_as_one_by_one(name, version, data, cuts=30, flips=150)
 
 
 def fetch_request(partitions: int, **columns: Any) -> Columns:

@@ -45,10 +45,10 @@ cdef inline bint is_online(const Table* t, int16_t broker, int32_t directory) no
     return (directory < LOST) | known | ((flags_of(t.brokers, broker) & NO_DIRECTORIES_FLAG != 0) & (directory > LOST))
 
 
-cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
+cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica) noexcept nogil:
     """True if the broker is active and the directory of its replica is online.
 
-    `if_stranger`: the result for an active broker that has no replica of the partition yet.
+    `if_no_replica`: the result for an active broker that has no replica of the partition yet.
     """
     cdef int32_t s
     if broker < 0 or not flags_of(t.brokers, broker) & MAY_LEAD_FLAG:
@@ -56,7 +56,7 @@ cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t b
     for s in range(w.old_replicas.count):
         if w.old_replicas.at[s] == broker:
             return t.directories == NULL or is_online(t, broker, t.directories[p * t.slots + s])
-    return if_stranger
+    return if_no_replica
 
 
 cdef inline int32_t effective_min_isr(const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:
@@ -156,9 +156,9 @@ cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule
             append(&w.last_known, known.at[k])
 
 
-cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_stranger) noexcept nogil:
+cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica) noexcept nogil:
     """PartitionChangeBuilder.isValidNewLeader: in the ISR, or in the ELR if the ISR is empty, and able to lead."""
-    return has(&w.isr if w.isr.count > 0 else &w.elr, broker) and may_lead(t, w, p, broker, if_stranger)
+    return has(&w.isr if w.isr.count > 0 else &w.elr, broker) and may_lead(t, w, p, broker, if_no_replica)
 
 
 cdef inline int16_t elected(Work* w, const Table* t, const Rule* rule, Py_ssize_t p) noexcept nogil:

@@ -63,19 +63,6 @@ def decide(
     arrays must be contiguous and of these types, with valid rows and lengths.
     """
 
-def rows_in_directories(
-    replicas__ps: Int16s,
-    directories__ps: Int32s,
-    broker_row: int,
-    is_meant__d: UInt8s,
-    rows__r: Int32s,
-    found__r: Int32s,
-) -> int:
-    """Write the rows of `rows__r` whose replica on the broker is in a directory of `is_meant__d` to `found__r`.
-
-    Returns their number.
-    """
-
 def rows_without_active_leader(
     replicas__ps: Int16s,
     leader__p: Int16s,

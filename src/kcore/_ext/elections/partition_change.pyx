@@ -298,25 +298,6 @@ def decide(
     return out.heads.count, out.heads.isr_end, out.heads.failures, sizes
 
 
-def rows_in_directories(
-    const int16_t[:, ::1] replicas__ps, const int32_t[:, ::1] directories__ps, int16_t broker_row,
-    const uint8_t[::1] is_meant__d, const int32_t[::1] rows__r, int32_t[::1] found__r
-):
-    cdef Py_ssize_t r, s, found = 0
-    cdef int32_t p
-    cdef bint meant
-    with nogil:
-        for r in range(rows__r.shape[0]):
-            p = rows__r[r]
-            meant = False
-            for s in range(replicas__ps.shape[1]):
-                if replicas__ps[p, s] == broker_row:
-                    meant = is_meant__d[directories__ps[p, s]]
-            found__r[found] = p
-            found += meant
-    return found
-
-
 def rows_without_active_leader(
     const int16_t[:, ::1] replicas__ps, const int16_t[::1] leader__p, directories__ps, owner__d,
     const int64_t[::1] brokers__b, int32_t[::1] rows__r

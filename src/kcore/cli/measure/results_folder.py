@@ -36,7 +36,8 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
         with TemporaryFile(dir=out):
             pass  # Permission bits do not show a full or read-only file system, or a quota.
     except (FileExistsError, NotADirectoryError) as error:
-        wrong = _no_folder(Path(error.filename))
+        path = Path(error.filename)  # It or its nearest parent that exists is not a folder.
+        wrong = next(each for each in (path, *path.parents) if os.path.lexists(each) and not each.is_dir())
         where = f"{out}" if wrong == out else f"{out}: {wrong}"
         fail(f"--out: {where} is no folder: name another one for the results")
     except OSError as error:
@@ -63,11 +64,6 @@ def kept_whole(directory: Path) -> Iterator[None]:
         kept = f"only {', '.join(present)} could be kept" if present else "nothing could be kept"
         say(f"kcore: {directory}: {error.strerror or error}: {kept}", err=True)
         raise typer.Exit(Exit.INVALID) from None
-
-
-def _no_folder(path: Path) -> Path:
-    """The path or its nearest parent that exists and is not a folder."""
-    return next(each for each in (path, *path.parents) if os.path.lexists(each) and not each.is_dir())
 
 
 def _new_folder(command: str) -> Path:

@@ -27,7 +27,7 @@ from kcore.storage.tools.dump import compact
 
 METRICS_PORT: Final = 9404  # The JMX exporter's port in most of its examples.
 NONE: Final = "none"
-LOOK_AGAIN_S: Final = 0.05
+RETRY_INTERVAL_S: Final = 0.05
 
 
 def command(
@@ -131,13 +131,13 @@ async def _once(watcher: Watcher, show: Callable[[Frame], None], interval_s: flo
     async with watcher.watching():
         while not watcher.is_complete and time.monotonic() < give_up_s:
             _check(watcher)
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(RETRY_INTERVAL_S)
         frame = watcher.frame()
         if frame.leader_id is None:
             _give_up("; ".join(frame.problems) or f"no answer within {timeout_s:g} s")
         await asyncio.sleep(interval_s)
         while not watcher.has_rates and time.monotonic() < give_up_s:
-            await asyncio.sleep(LOOK_AGAIN_S)
+            await asyncio.sleep(RETRY_INTERVAL_S)
         show(watcher.frame())
 
 
@@ -151,7 +151,7 @@ async def _watch(watcher: Watcher, show: Callable[[Frame], None], interval_s: fl
             if has_something:
                 show(watcher.frame())
             with suppress(TimeoutError):
-                await asyncio.wait_for(stopped.wait(), interval_s if has_something else LOOK_AGAIN_S)
+                await asyncio.wait_for(stopped.wait(), interval_s if has_something else RETRY_INTERVAL_S)
 
 
 def _check(watcher: Watcher) -> None:

@@ -137,7 +137,7 @@ def _replicas(replicas: Sequence[Replica], most: int, *, is_wide: bool) -> Table
         times = _ago(each.fetched_ms_ago), _ago(each.caught_up_ms_ago)
         more = (f"{each.log_end_offset:,}", cell(each.address)) if is_wide else ()
         table.add_row(str(each.id), each.role, f"{each.lag:,}", *times, *more)
-    _tell_rest(table, len(replicas) - most, "less behind")
+    _add_rest(table, len(replicas) - most, "less behind")
     return table
 
 
@@ -147,7 +147,7 @@ def _brokers(brokers: Sequence[Broker], most: int) -> Table:
     for each in sorted(brokers, key=lambda each: (each.state == "active", each.id))[:most]:
         state = Text(each.state, style=STATES[each.state])
         table.add_row(str(each.id), state, f"{each.leaders:,}", f"{each.replicas:,}", cell(each.rack))
-    _tell_rest(table, len(brokers) - most, "")
+    _add_rest(table, len(brokers) - most, "")
     return table
 
 
@@ -159,7 +159,7 @@ def _table(*names: str) -> Table:
     return table
 
 
-def _tell_rest(table: Table, count: int, what: str) -> None:
+def _add_rest(table: Table, count: int, what: str) -> None:
     if count > 0:
         table.add_row("...", f"{count:,} more{' ' if what else ''}{what}", style="dim")
 

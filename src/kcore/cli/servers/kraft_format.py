@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from kcore.cli.console import fail
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.scram_option import FORM, scram_records
-from kcore.cli.servers.quorum_format import controllers_of, tell_formatted, voter_of
+from kcore.cli.servers.quorum_format import controllers_of, print_formatted, voter_of
 from kcore.constants import KRAFT_VERSION
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
@@ -19,8 +19,6 @@ from kcore.releases.known import RELEASES as KNOWN
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
-
-UNSTABLE: Final = "unstable.feature.versions.enable"
 
 InitialControllers = Annotated[
     str | None,
@@ -64,7 +62,7 @@ def command(
     settings = read_settings(config)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
-    unstable = settings.controller["static_configs"].get(UNSTABLE, "false").lower() == "true"
+    unstable = settings.controller["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"
     features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
     directory_id = random_directory_id() if standalone else None
     voters = controllers_of(initial_controllers, settings.listener) if initial_controllers else ()
@@ -82,7 +80,7 @@ def command(
         bootstraps_from_snapshot=KNOWN[release].rules.bootstraps_from_snapshot,
         joins_dynamic_quorum=not settings.voters,
     )
-    tell_formatted(make, settings.node_id)
+    print_formatted(make, settings.node_id)
 
 
 def features_of(

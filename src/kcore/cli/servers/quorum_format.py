@@ -78,10 +78,10 @@ def command(
         directory_id=own,
         initial_voters=voters,
     )
-    tell_formatted(make, id)
+    print_formatted(make, id)
 
 
-def tell_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
+def print_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:
     """Formats a directory by `make` and prints its ids as JSON; ends the command if formatting fails."""
     try:
         made = make()

@@ -17,10 +17,9 @@ from kcore.measure.report.exits import Exit
 from kcore.net.address import address_text
 from kcore.net.security.client_security import Security
 from kcore.raft.membership.replicas import Address
-from kcore.schema.describe_quorum import Node
 from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 
-LOOK_S: Final = 0.2  # Seconds between two requests.
+CHECK_INTERVAL_S: Final = 0.2  # Seconds between two requests.
 
 
 def command(
@@ -44,14 +43,14 @@ async def _wait(addresses: list[Address], timeout_s: float, security: Callable[[
     give_up_s = time.monotonic() + timeout_s
     while True:
         left_s = give_up_s - time.monotonic()
-        problem = await _problem(addresses, max(left_s, LOOK_S), security)
+        problem = await _problem(addresses, max(left_s, CHECK_INTERVAL_S), security)
         if problem is None:
             say("ready")
             return Exit.GOOD
-        if time.monotonic() + LOOK_S >= give_up_s:
+        if time.monotonic() + CHECK_INTERVAL_S >= give_up_s:
             say(f"kcore: not ready within {timeout_s:g} s: {problem}", err=True)
             return Exit.FAILED
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
 
 
 async def _problem(
@@ -75,7 +74,7 @@ async def _problem(
 def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
     """Why the voter at `address` is not ready, by the leader's answer. If that has no addresses, all voters count."""
     partition = found.partition
-    ids = {node.node_id for node in found.nodes if _listens_at(node, address)}
+    ids = {node.node_id for node in found.nodes if address in [(at.host, at.port) for at in node.listeners]}
     voters = [each for each in partition.current_voters if not ids or each.replica_id in ids]
     if found.nodes and not ids:
         return f"no voter listens at {address_text(*address)}"
@@ -86,7 +85,3 @@ def why_not_ready(found: QuorumDescription, address: Address) -> str | None:
         if behind > 0:
             return f"controller {voter.replica_id} is {behind:,} records behind the high watermark"
     return None
-
-
-def _listens_at(node: Node, address: Address) -> bool:
-    return any((each.host, each.port) == address for each in node.listeners)

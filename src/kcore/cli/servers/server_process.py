@@ -21,7 +21,6 @@ from kcore.printable import printable, printable_lines
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-LOG_LINE = "[%(asctime)s] %(levelname)s %(message)s"
 # How long the event loop waits for a thread that decodes a large request. Python's default is ten times as long.
 SWITCH_INTERVAL_S: Final = 0.0005
 Work: TypeAlias = Iterable[Coroutine[Any, Any, object]]
@@ -68,7 +67,7 @@ def begin_server(*, verbose: bool, shared_files: bool) -> None:
 def begin_log(*, verbose: bool) -> None:
     """Starts to log to stderr; from kazoo, only warnings and errors."""
     lines = logging.StreamHandler()
-    lines.setFormatter(_Printable(LOG_LINE))
+    lines.setFormatter(_Printable("[%(asctime)s] %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[lines])
     logging.getLogger("kazoo").setLevel(logging.WARNING)
 

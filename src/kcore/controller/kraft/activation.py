@@ -1,7 +1,7 @@
 """The first records of a controller that becomes active. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.decision import Decision, Versioned
@@ -22,8 +22,6 @@ from kcore.schema.metadata_records_log import (
     ZkMigrationStateRecord,
 )
 from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
-
-FAILOVER: Final = "Controller failover"
 
 
 class Bootstrap(NamedTuple):
@@ -112,4 +110,4 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
 
 
 def _abort() -> Versioned:
-    return Versioned(AbortTransactionRecord(reason=FAILOVER))
+    return Versioned(AbortTransactionRecord(reason="Controller failover"))

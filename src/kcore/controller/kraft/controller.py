@@ -21,11 +21,11 @@ from typing import ClassVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.decision import Decision
-from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.controller.kraft.kraft_context import TOO_LARGE, ControllerContext, RaftView, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.log_lines import Notices, log_lines, resigned_line
 from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota

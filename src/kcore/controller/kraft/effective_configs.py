@@ -37,7 +37,7 @@ def synonyms(config: TopicConfig) -> tuple[tuple[str, int], ...]:
 
     Each has the factor that converts its value to milliseconds, such as 3,600,000 for hours; 0: no conversion.
     """
-    if config.server is None or config.name.startswith("remote."):
+    if config.server is None:
         return ()
     return (config.server, 0), *_FURTHER.get(config.name, ())
 

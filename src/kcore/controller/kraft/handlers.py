@@ -21,6 +21,7 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     lifecycle.BrokerHeartbeatRequest: heartbeat.on_broker_heartbeat,
     lifecycle.UnregisterBrokerRequest: nodes.on_unregister_broker,
     lifecycle.ControllerRegistrationRequest: nodes.on_controller_registration,
+    lifecycle.UnregisterControllerRequest: nodes.on_unregister_controller,
     schema.AllocateProducerIdsRequest: nodes.on_allocate_producer_ids,
     config_schema.AlterConfigsRequest: configs.on_alter_configs,
     config_schema.IncrementalAlterConfigsRequest: configs.on_incremental_alter_configs,

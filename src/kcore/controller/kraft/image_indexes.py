@@ -8,8 +8,9 @@ DelegationTokenControlManager.createHmac.
 from collections import Counter
 from collections.abc import Callable
 
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.acls import AclKey, AclsByResource, key_of
-from kcore.controller.rules.authorization import Authorizer, AuthorizerSettings
+from kcore.controller.rules.authorization import Authorizer
 from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_state import KeyChanges
@@ -55,10 +56,15 @@ class AclIndex(AclsByResource[Uuid, Acl]):
 class ImageAuthorizer(Authorizer):
     """Decides by the ACLs of an image."""
 
-    def __init__(self, settings: AuthorizerSettings, image: Callable[[], ClusterImage]) -> None:
+    def __init__(self, config: KraftControllerConfig, image: Callable[[], ClusterImage]) -> None:
         """`image`: returns the image whose ACLs apply now."""
         self.index = AclIndex()
-        super().__init__(settings, lambda: self.index.of(image()), is_standard=True)
+        super().__init__(
+            config,
+            lambda: self.index.of(image()),
+            is_standard=True,
+            matches_blocks=config.rules.checks_acl_hosts,
+        )
 
 
 class TokenIndex:

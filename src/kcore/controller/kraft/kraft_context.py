@@ -57,17 +57,13 @@ class NotControllerError(KcoreError):
         self.refused = refused
 
 
-def _no_problem(kraft_version: int) -> str | None:
-    """The `kraft_version_problem` of a context without a raft node."""
-    return None
-
-
 @dataclass(slots=True)
 class RaftView:
     """The facts about the raft node that rules need; the edge keeps them up to date."""
 
     kraft_version: int = 0  # From raft's control records; the image has the levels of the other features.
-    kraft_version_problem: Callable[[int], str | None] = _no_problem  # Returns why raft cannot write a kraft.version.
+    # Returns why raft cannot write a kraft.version; without a raft node nothing prevents it.
+    kraft_version_problem: Callable[[int], str | None] = lambda kraft_version: None
     voter_ids: frozenset[int] = frozenset()  # The latest voters, committed or not; empty without a raft node.
 
 

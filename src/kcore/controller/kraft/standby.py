@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from kcore.controller.kraft.decision import Decision, all_parts
 from kcore.controller.kraft.departures import STANDBYS
-from kcore.controller.kraft.error_responses import not_controller
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import ControllerContext, NotControllerError, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.structure import Message
 

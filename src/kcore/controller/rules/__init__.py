@@ -4,9 +4,9 @@ A rule takes values or tables and returns a decision, or raises Kafka's exceptio
 
 - Topics: `topic_configs.py`: names, types, defaults and valid values of a topic's settings; `new_replicas.py`: the
   replicas of new partitions; `replica_assignments.py`: the replicas before, during and after a reassignment.
-- Security: `acls.py`: ACL entries, filters and their index; `authorization.py`: whether ACLs allow an operation;
-  `tokens.py`: delegation tokens. `kcore.scram` has the rules of SCRAM, and
-  `net/security/sasl_mechanisms.py` checks logins.
+- Security: `acls.py`: ACL entries, filters and their index; `acl_hosts.py`: hosts that are blocks of addresses;
+  `authorization.py`: whether ACLs allow an operation; `tokens.py`: delegation tokens. `kcore.scram` has the rules of
+  SCRAM, and `net/security/sasl_mechanisms.py` checks logins.
 - Quotas: `quotas.py`: valid entities and values; `rate_quotas.py`: which quota applies to a client, and quotas on a
   rate; `mutation_quotas.py`: controller_mutation_rate.
 - `features.py`: which feature updates are refused.

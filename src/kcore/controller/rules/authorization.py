@@ -10,6 +10,7 @@ from ipaddress import IPv6Address
 from struct import Struct
 from typing import Any, Final, Protocol
 
+from kcore.controller.rules.acl_hosts import is_block, is_in_block
 from kcore.controller.rules.acls import Acl, AclsByResource
 from kcore.metadata.acl_codes import (
     ALL,
@@ -54,13 +55,20 @@ class Authorizer:
     """Decides by the ACL entries of a cluster what a principal may do."""
 
     def __init__(
-        self, settings: AuthorizerSettings, acls: Callable[[], AclsByResource[Any, Any] | None], *, is_standard: bool
+        self,
+        settings: AuthorizerSettings,
+        acls: Callable[[], AclsByResource[Any, Any] | None],
+        *,
+        is_standard: bool,
+        matches_blocks: bool = False,
     ) -> None:
         """`acls`: returns the entries, or None before the entries are read; then only super users may do anything.
 
-        `is_standard`: apply the rules of StandardAuthorizer, otherwise the rules of AclAuthorizer.
+        `is_standard`: apply the rules of StandardAuthorizer, otherwise the rules of AclAuthorizer. `matches_blocks`:
+        an entry whose host is a block such as 10.0.0.0/8 applies to all addresses in the block.
         """
         self._settings, self._acls, self._is_standard = settings, acls, is_standard
+        self._matches_blocks = matches_blocks
 
     def allows(
         self,
@@ -85,7 +93,7 @@ class Authorizer:
         has_entries = allowed = False
         for acl in acls.of_resource(resource_type, name):
             has_entries = True
-            if _matches(acl, principal_name, host, operation):
+            if self._matches(acl, principal_name, host, operation):
                 if acl.permission_type != ALLOW:
                     return False
                 allowed = True
@@ -113,7 +121,7 @@ class Authorizer:
         found = [
             each
             for each in acls.of_type(resource_type)
-            if each.operation in (ALL, operation) and _is_of(each, principal_name, host)
+            if each.operation in (ALL, operation) and self._is_of(each, principal_name, host)
         ]
         denied = [each for each in found if each.permission_type != ALLOW]
         if any(each.pattern_type == LITERAL and each.resource_name == WILDCARD for each in denied):
@@ -124,6 +132,24 @@ class Authorizer:
             for each in found
             if each.permission_type == ALLOW
         )
+
+    def _is_of(self, acl: Acl, principal: str, host: str) -> bool:
+        if acl.principal not in (principal, WILDCARD_PRINCIPAL):
+            return False
+        if acl.host in (host, WILDCARD):
+            return True
+        return self._matches_blocks and is_block(acl.host) and is_in_block(host, acl.host)
+
+    def _matches(self, acl: Acl, principal: str, host: str, operation: int) -> bool:
+        """True if the entry applies to the principal, host and operation (StandardAuthorizerData.findResult).
+
+        The caller has checked the resource.
+        """
+        if not self._is_of(acl, principal, host):
+            return False
+        if acl.operation in (ALL, operation):
+            return True
+        return acl.permission_type == ALLOW and acl.operation in _IMPLY.get(operation, ())
 
 
 def _covers(denied: Acl, allowed: Acl) -> bool:
@@ -149,22 +175,6 @@ def java_host_address(address: str) -> str:
         return str(parsed.ipv4_mapped)
     groups = ":".join(f"{number:x}" for number in EIGHT_GROUPS.unpack(parsed.packed))
     return f"{groups}%{parsed.scope_id}" if parsed.scope_id else groups
-
-
-def _is_of(acl: Acl, principal: str, host: str) -> bool:
-    return acl.principal in (principal, WILDCARD_PRINCIPAL) and acl.host in (host, WILDCARD)
-
-
-def _matches(acl: Acl, principal: str, host: str, operation: int) -> bool:
-    """True if the entry applies to the principal, host and operation (StandardAuthorizerData.findResult).
-
-    The caller has checked the resource.
-    """
-    if not _is_of(acl, principal, host):
-        return False
-    if acl.operation in (ALL, operation):
-        return True
-    return acl.permission_type == ALLOW and acl.operation in _IMPLY.get(operation, ())
 
 
 class Requester(Protocol):

@@ -51,10 +51,12 @@ def is_address(text: str) -> bool:
     return True
 
 
-def reason_no_value(known: Quotas, key: str, value: float) -> str | None:
+def reason_no_value(known: Quotas, key: str, value: float, *, must_be_finite: bool = False) -> str | None:
     """Kafka's error message if the quota cannot have the value; None if the value is valid (validateQuotaKeyValue)."""
     if key not in known:
         return f"Invalid configuration key {key}"
+    if must_be_finite and not math.isfinite(value):
+        return f"Quota {key} must be a finite number"
     if value <= 0.0:
         return f"Quota {key} must be greater than 0"
     bounds = known[key]

@@ -160,7 +160,8 @@ class ActiveController(ControllerContext):
         if isinstance(event, events.Elected):
             yield from self.on_elected(event)
         elif isinstance(event, events.SessionLost | events.ControllerChange):
-            yield from self._on_moved(event)
+            if isinstance(event, events.SessionLost) or event.broker_id != self.config.broker_id:
+                yield from self.resign()
         elif isinstance(event, events.RequestEvent):
             yield from self._respond(event)
         elif self.is_active:
@@ -181,10 +182,6 @@ class ActiveController(ControllerContext):
         yield from on_controller_failover(self, event.epoch)
         for resume in RESUMED:
             yield from resume(self)
-
-    def _on_moved(self, event: "events.SessionLost | events.ControllerChange") -> Steps[None]:
-        if isinstance(event, events.SessionLost) or event.broker_id != self.config.broker_id:
-            yield from self.resign()
 
     def resign(self) -> Steps[None]:
         """Clears the state and answers waiting requests NOT_CONTROLLER (KAFKA-10193; onControllerResignation)."""

@@ -42,7 +42,7 @@ from kcore.measure.workloads.catalog import WORKLOADS
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.measure import BUDGET_NS, SAMPLES_AT_LEAST, SAMPLES_AT_MOST
 
-COLUMNS_TOLD = (
+COLUMNS_NOTE = (
     "Times are of one run; lines and bars are medians, bands reach from the best to the p99. 95%: confidence interval "
     "of the median; each: per handled partition; x memcpy: best time over memcpy of the least bytes to move; "
     "peak: growth of memory in one run."
@@ -202,7 +202,7 @@ def _drawn(name: str, summaries: Sequence[Summary]) -> list[str]:
 
 
 def _several_spreads(summaries: Sequence[Summary]) -> str:
-    """If the charts above are against partitions: the distributions at the largest size, folded."""
+    """Charts of the distributions at the largest size, in a closed section; empty if all cells have the same size."""
     if len({summary.partitions for summary in summaries}) == 1:
         return ""
     largest = _sizes(summaries)[-1]
@@ -231,7 +231,7 @@ def _figures(summaries: Sequence[Summary]) -> str:
     ]
     fixed = [f"{getattr(ordered[0], name):,} {name}" for name, several in varies.items() if not several]
     table = html_table(("operation", *shown, *COLUMNS), rows)
-    lead = paragraphs([". ".join([*([", ".join(fixed)] if fixed else []), COLUMNS_TOLD])], "note")
+    lead = paragraphs([". ".join([*([", ".join(fixed)] if fixed else []), COLUMNS_NOTE])], "note")
     return f"<details open><summary>The numbers</summary>{lead}{table}</details>"
 
 

@@ -55,10 +55,6 @@ def _interval(summary: Summary) -> str:
     return f"{low.split(' ')[0] if same else low} to {high}"
 
 
-def _times_memcpy(summary: Summary) -> str:
-    return "" if summary.times_memcpy is None else three_digits(summary.times_memcpy)
-
-
 COLUMNS: Final[dict[str, Callable[[Summary], str]]] = {
     "handled": lambda summary: f"{summary.handled_partitions:,}",
     "min": lambda summary: duration(summary.min_ns),
@@ -67,7 +63,7 @@ COLUMNS: Final[dict[str, Callable[[Summary], str]]] = {
     "p99": lambda summary: duration(summary.p99_ns),
     "each": lambda summary: duration(summary.ns_per_partition),
     "each/s": lambda summary: quantity(summary.partitions_per_s),
-    "x memcpy": _times_memcpy,
+    "x memcpy": lambda summary: "" if summary.times_memcpy is None else three_digits(summary.times_memcpy),
     "peak": lambda summary: size(summary.peak_bytes),
 }
 """The figures of one operation, as text."""

@@ -24,7 +24,6 @@ from kcore.net.address import address_flaw
 
 DESIGNS: Final[tuple[type[Design], ...]] = (LeaderWatchers, StateQueues, OneByOne, Controlled, OneView, ViewAPartition)
 STEPS: Final = len(DESIGNS) + 2  # The steps of one repetition.
-_HEAP: Final = "1g"
 _LOST: Final = 1  # The id of the lost broker.
 
 _CONNECT_S: Final = 10.0
@@ -62,7 +61,7 @@ def _server(zookeeper: str | None) -> Iterator[str]:
     if zookeeper is not None:
         yield zookeeper
         return
-    with ZookeeperProcess(heap=_HEAP, options=()) as process:
+    with ZookeeperProcess(heap="1g", options=()) as process:
         yield process.address
 
 

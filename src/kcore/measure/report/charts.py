@@ -102,7 +102,9 @@ class Box:
 
 
 def box_chart(title: str, boxes: Sequence[Box]) -> str:
-    """Distributions over their medians: a line from best to p99, a bar for the middle half, a mark for the interval."""
+    """Distributions as multiples of the median: a line from best to p99, a bar for the middle half, a mark for the
+    median with its 95% interval.
+    """
 
     def body(chart: Chart) -> None:
         axis = chart.axis
@@ -235,7 +237,7 @@ def timeline_chart(
         patches = [Patch(color=color) for color in legend.values()]
         draw_legend(chart, [*patches, *marks], [*legend, *seen])
 
-    inches = _legend_inches([*legend, *kinds])
+    inches = _LEGEND * -(-(len(legend) + len(kinds)) // 2)
     return draw(title, _FRAME + (_LANE + 0.06) * len(lanes) + inches, body) if lanes else ""
 
 
@@ -269,7 +271,3 @@ def draw_legend(chart: Chart, marks: Sequence[Artist], names: Sequence[str]) -> 
     if names:
         chart.figure.legend(list(marks), list(names), loc="outside lower left", ncols=2, handlelength=1.4,
                             columnspacing=1.2, borderaxespad=0.2)  # fmt: skip
-
-
-def _legend_inches(names: Sequence[str]) -> float:
-    return _LEGEND * -(-len(names) // 2)

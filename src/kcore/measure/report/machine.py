@@ -15,7 +15,6 @@ PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
 _IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
 _STOLEN: Final = 7  # Time that the host took from a virtual machine.
 _TIMES: Final = 8  # Fields that are read. Later fields, the times of guests, are contained in earlier ones.
-_JAVA_TIMEOUT_S: Final = 30.0
 _JVM_PROPERTY: Final = re.compile(r"^\s*java\.(vm\.name|vm\.version|vendor) = (.+)$", re.MULTILINE)
 
 
@@ -58,7 +57,7 @@ def facts(start: Load | None = None) -> dict[str, Any]:
             "host": platform.node(),
             "processor": _processor(),
             "cores": cores(),
-            "memory_bytes": _memory_bytes(),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         },
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
@@ -70,10 +69,15 @@ def jvm_name(java: Path) -> str | None:
     """Name, version and vendor that a Java executable prints for its virtual machine; None if it prints none."""
     command = [str(java), "-XshowSettings:properties", "-version"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_JAVA_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30.0)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return described_jvm(_JVM_PROPERTY.findall(done.stderr + done.stdout))
+    return described_jvm(jvm_properties(done.stderr + done.stdout))
+
+
+def jvm_properties(printed: str) -> list[tuple[str, str]]:
+    """The values for `described_jvm` in what java prints with -XshowSettings:properties."""
+    return _JVM_PROPERTY.findall(printed)
 
 
 def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:
@@ -105,7 +109,3 @@ def _processor() -> str:
     except OSError:
         pass  # Not Linux.
     return platform.processor() or platform.machine()
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

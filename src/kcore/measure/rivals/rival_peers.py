@@ -16,7 +16,6 @@ from kcore.measure.rivals.rival_targets import MEMCPY, PLAIN_C
 
 GROUPS: Final = ("codec", "memory", "election", "divergence", "messages", "records")
 REPLY_TIMEOUT_S: Final = 600
-BUILD_TIMEOUT_S: Final = 1800
 JAVA_OPTIONS: Final = ("-Xms3g", "-Xmx3g", "-Xmn2g", "-XX:+UseParallelGC", "-XX:+AlwaysPreTouch")
 """A heap of full size from the start, with room for many decoded requests between two collections."""
 
@@ -145,7 +144,7 @@ def need(*tools: str) -> None:
 
 def _build(*command: str, cwd: Path | None = None) -> None:
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False)
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=1800, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BuildError(str(error)) from error
     if done.returncode:

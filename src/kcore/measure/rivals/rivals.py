@@ -78,7 +78,6 @@ CASES: Final[dict[str, tuple[str, ...]]] = {
 # Scripts that write the inputs; the default is workload.py.
 WRITERS: Final = {"messages": "messages.py", "records": "segment.py"}
 BYTES: Final = ("codec", "messages")  # In these groups the result must be the bytes of the input.
-FIRST_CALL_CASES: Final = ("offline:uniform", "fence:uniform")
 ONLY: Final = {
     "scan": (KCORE, PLAIN_C),  # Kafka's loop visits every partition: see `full`.
     **dict.fromkeys(("full", "preferred"), (KCORE, "java")),  # Plain C only reads the data and elects no leader.
@@ -298,7 +297,7 @@ class _Group:
     def _first_calls(self) -> Iterator[dict[str, Any]]:
         """kcore's first decision in a fresh process, in which the import and the table are already done."""
         for peer in [peer for peer in self.commands if peer.name == KCORE]:
-            for case in FIRST_CALL_CASES:
+            for case in ("offline:uniform", "fence:uniform"):
                 ns = []
                 for _ in range(FIRST_CALLS):
                     with ExitStack() as stack:
@@ -329,10 +328,6 @@ def _has(peer: Peer, case: str) -> bool:
         return VIEWS.get(peer.name, view) == view
     operation = case.split(":")[0]
     return operation not in ONLY or peer.name in ONLY[operation]
-
-
-def _has_java(report: Report) -> bool:
-    return any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
 
 
 def _sha256(data: bytes) -> str:
@@ -408,7 +403,8 @@ def main(
         show(report, console)
         if options.out is not None:
             out = options.out if options.runs == 1 else options.out / f"run-{number}"
-            about = facts(before) | ({"jvm": jvm_name(Path(java_tool("java")))} if _has_java(report) else {})
+            has_java = any(row["peer"] in ("java", NEWEST_JAVA) for row in report.rows)
+            about = facts(before) | ({"jvm": jvm_name(Path(java_tool("java")))} if has_java else {})
             with guard(out):
                 write(report, out, about)
             console.print(f"written to {out}: rivals.jsonl, targets.jsonl, report.html", markup=False)

@@ -125,18 +125,15 @@ def _verdict(rows: Sequence[dict[str, Any]], targets: Sequence[TargetResult]) ->
 
 
 def _targets(targets: Sequence[TargetResult]) -> str:
+    answers = {True: "yes", False: "no", None: ""}
     rows = [
-        (each.target, each.bound, "" if each.value is None else f"{figure(each.value)} {each.unit}", _met(each.met))
+        (each.target, each.bound, "" if each.value is None else f"{figure(each.value)} {each.unit}", answers[each.met])
         for each in targets
     ]
     marks = ["bad" if each.met is False else "" for each in targets]
     head = ("target", "bound", "measured", "met")
     table = html_table(head, [(row, False) for row in rows], marks=marks)
     return f'<h2 id="targets">Targets</h2>{table}' if rows else ""
-
-
-def _met(met: bool | None) -> str:
-    return {True: "yes", False: "no", None: ""}[met]
 
 
 def _section(name: str, rows: Sequence[dict[str, Any]], figures: Figures) -> str:

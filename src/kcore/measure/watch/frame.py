@@ -19,8 +19,6 @@ EVENTS: Final = "kafka_controller_ControllerEventManager_EventQueueProcessingTim
 IDLE: Final = "kafka_controller_ControllerEventManager_AvgIdleRatio"
 COMMIT: Final = "kafka_server_raft_metrics_commit_latency"
 SNAPSHOT: Final = "kafka_server_SnapshotEmitter_LatestSnapshotGenerated"
-LONGEST_EVENT: Final = "kcore_event_longest_recent_seconds"
-LONGEST_TURN: Final = "kcore_loop_turn_longest_recent_seconds"
 HEARTBEAT: Final = "BrokerHeartbeat"
 
 
@@ -187,7 +185,7 @@ def measured(url: str, now: Samples, before: Samples | None, elapsed_s: float) -
     def named(*names: str) -> Sequence[tuple[float, str]]:
         return [(seconds, label) for (name, label), seconds in now.items() if name in names]
 
-    idle, longest = value(IDLE), max(named(LONGEST_EVENT), default=None)
+    idle, longest = value(IDLE), max(named("kcore_event_longest_recent_seconds"), default=None)
     beats, beats_s = change("kcore_request_seconds_count", HEARTBEAT), change("kcore_request_seconds_sum", HEARTBEAT)
     return Measured(
         url=url,
@@ -195,7 +193,7 @@ def measured(url: str, now: Samples, before: Samples | None, elapsed_s: float) -
         busy=None if idle is None else 1 - idle,
         longest_event_ms=None if longest is None else longest[0] * MS,
         longest_event=None if longest is None else longest[1],
-        longest_turn_ms=value(LONGEST_TURN, scale=MS),
+        longest_turn_ms=value("kcore_loop_turn_longest_recent_seconds", scale=MS),
         commit_avg_ms=value(f"{COMMIT}_avg"),
         commit_max_ms=value(f"{COMMIT}_max"),
         heartbeats_per_s=rate("kcore_request_seconds_count", HEARTBEAT),

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 from kcore.errors import KcoreError, NetworkError, RequestTimeoutError
 from kcore.measure.watch import frame as frames
 from kcore.measure.watch.frame import Frame, Measured, Partitions, Rates, Samples
-from kcore.measure.watch.log_follower import LogFollower, Seen
+from kcore.measure.watch.metadata_log_reader import MetadataLogReader, Seen
 from kcore.net.security.client_security import Security
 from kcore.raft.membership.replicas import Address
 from kcore.server.quorum_node.describe import QuorumDescription, describe_quorum
 
 DESCRIBE_S: Final = 3.0  # The least time-out of DescribeQuorum, with retries; then the frame shows the problem.
-AGAIN_S: Final = 0.5  # The pause before the follower connects again.
+AGAIN_S: Final = 0.5  # The pause before the reader connects again.
 
 
 class MetricsSource(NamedTuple):
@@ -41,7 +41,7 @@ class Watcher:
         """`security`: TLS and SASL settings of each connection to a controller."""
         self._security = security
         self._bootstrap, self._interval_s, self._metrics = list(bootstrap), interval_s, metrics
-        self.follower = LogFollower(security)
+        self.reader = MetadataLogReader(security)
         self.refused: KcoreError | None = None  # Why an address is not a controller's; set before the first answer.
         self._described: QuorumDescription | None = None
         self._described_s = float("-inf")
@@ -69,7 +69,7 @@ class Watcher:
     @property
     def is_complete(self) -> bool:
         """True if the quorum has answered, and its log was read to the end or cannot be read."""
-        return self._described is not None and (self.follower.is_current or "log" in self._problems)
+        return self._described is not None and (self.reader.is_current or "log" in self._problems)
 
     @property
     def has_something_to_show(self) -> bool:
@@ -108,7 +108,7 @@ class Watcher:
             assert described is not None and described.leader is not None
             try:
                 epoch = described.partition.leader_epoch
-                await self.follower.follow(described.leader, epoch, described.cluster_id)
+                await self.reader.follow(described.leader, epoch, described.cluster_id)
             except KcoreError as error:
                 self._problems["log"] = f"the metadata log is not read: {error}"
             await asyncio.sleep(AGAIN_S)
@@ -142,26 +142,26 @@ class Watcher:
             if task.done():
                 task.result()
         now_s = time.monotonic()
-        if self.follower.is_reading:
+        if self.reader.is_reading:
             self._problems.pop("log", None)
         made = Frame(problems=list(self._problems.values()), measured=self._page)
         if self._described is not None:
             frames.describe(made, self._described)
             made.age_s = now_s - self._described_s
-        if self.follower.is_current:
+        if self.reader.is_current:
             self._of_log(made, now_s)
-        if newer := str(self.follower.newer):
+        if newer := str(self.reader.newer):
             made.problems.append(f"the metadata log: {newer}")
         return made
 
     def _of_log(self, made: Frame, now_s: float) -> None:
-        follower = self.follower
-        made.read_up_to = follower.end_offset
-        if self._counted is None or self._counted[0] != follower.end_offset:
-            image = follower.image
-            self._counted = follower.end_offset, frames.partitions_of(image), frames.brokers_of(image)
+        reader = self.reader
+        made.read_up_to = reader.end_offset
+        if self._counted is None or self._counted[0] != reader.end_offset:
+            image = reader.image
+            self._counted = reader.end_offset, frames.partitions_of(image), frames.brokers_of(image)
         _, made.partitions, made.brokers = self._counted
-        seen = follower.seen
+        seen = reader.seen
         if self._shown is not None:
             before, elapsed_s = self._shown[0], max(now_s - self._shown[1], 1e-3)
             made.rates = Rates(
@@ -170,7 +170,7 @@ class Watcher:
                 (seen.isr_changes - before.isr_changes) / elapsed_s,
             )
         self._shown = Seen(seen.records, seen.partition_changes, seen.isr_changes), now_s
-        seen_s = follower.commits.average(now_s)
+        seen_s = reader.commits.average(now_s)
         made.commit_seen_ms = None if seen_s != seen_s else seen_s * frames.MS
 
 

@@ -80,16 +80,13 @@ def table_of_file(file: bytes) -> PartitionTable:
     if (kind := file_of_zookeeper(file)) is not None:
         raise ClusterFileError(f"it is {kind}")
     try:
-        table = _of_dump(file) if file.startswith(b"/") else _of_request(file)
+        is_dump = file.startswith(b"/")
+        table = PartitionTable.from_zookeeper_dump(file.decode()) if is_dump else _of_request(file)
     except (KcoreError, UnicodeDecodeError) as error:
         raise ClusterFileError(f"neither a ZooKeeper dump nor a raw request with its header: {error}") from None
     if not len(table) or not table.brokers.live.any():
         raise ClusterFileError("the cluster file has no partition, or no live broker")
     return table
-
-
-def _of_dump(file: bytes) -> PartitionTable:
-    return PartitionTable.from_zookeeper_dump(file.decode())
 
 
 def _of_request(file: bytes) -> PartitionTable:

@@ -73,17 +73,13 @@ def _operations(story: Story, handled: int) -> Iterator[Operation]:
     sent = story.requests()
     encoded = sum(_length(brokers[0]) for _, brokers in sent)
     on_the_wire = sum(_length(buffers) for _, brokers in sent for buffers in brokers)
-    yield Operation(f"{story.name}: decide", story.decide, _digest_of_decision, handled, decided)
+    yield Operation(f"{story.name}: decide", story.decide, lambda made: arrays_of(made.changes), handled, decided)
     yield Operation(f"{story.name}: replay", story.replay, lambda _: arrays_of(changes), len(changes), 2 * written)
     wire: dict[str, Any] = {"partitions": len(changes), "wire_bytes": on_the_wire}
     yield Operation(f"{story.name}: requests", story.requests, _digest_of_requests, moved_bytes=encoded, **wire)
     yield Operation(
         f"{story.name}: all", story.all_of_it, _digest_of_requests, moved_bytes=decided + 2 * written + encoded, **wire
     )
-
-
-def _digest_of_decision(decision: Decision) -> list[Any]:
-    return arrays_of(decision.changes)
 
 
 def _length(buffers: list[bytes | memoryview]) -> int:

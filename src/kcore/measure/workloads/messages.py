@@ -48,12 +48,9 @@ def update_metadata(table: PartitionTable) -> Columns:
         ),
         rack=Strings.of(table.brokers.racks),
     )
-    states = _topic_states(table, _healthy_states)
+    healthy = ReplicaAvailability(table, (), {})
+    states = _topic_states(table, lambda table, rows: update_metadata_states(table, rows, healthy))
     return Columns(UpdateMetadataRequest, **HEAD, topic_states=states, live_brokers=live_brokers)
-
-
-def _healthy_states(table: PartitionTable, rows: Int32s) -> dict[str, Any]:
-    return update_metadata_states(table, rows, ReplicaAvailability(table, (), {}))
 
 
 def stop_replica(table: PartitionTable) -> Columns:

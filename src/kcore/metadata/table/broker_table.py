@@ -1,7 +1,7 @@
 """Holds the brokers by row: their ids once, and all fields of their registrations."""
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -226,8 +226,10 @@ class BrokerTable:
             None if cordoned is None else table.name(cordoned),
         )
         self._write_details(row, details)
-        self._write_flags(row, broker.epoch, broker.fenced, broker.in_controlled_shutdown)
-        self._room["is_migrating_zk_broker__b"][row] = broker.is_migrating_zk_broker
+        room, fenced = self._room, broker.fenced
+        room["registered__b"][row], room["fenced__b"][row], room["live"][row] = True, fenced, not fenced
+        room["in_controlled_shutdown__b"][row], room["epochs"][row] = broker.in_controlled_shutdown, broker.epoch
+        room["is_migrating_zk_broker__b"][row] = broker.is_migrating_zk_broker
         return row
 
     def name(self, broker_id: int) -> int:
@@ -236,7 +238,7 @@ class BrokerTable:
             return known
         row = self._by_id.append(broker_id)
         if self.recorder is not None:
-            self.recorder.undo(_pop)
+            self.recorder.undo(lambda image: image.brokers.pop())
         if row == len(self._room["live"]):
             self._room = {name: grown(array, 2 * row) for name, array in self._room.items()}
         for name, array in self._room.items():
@@ -313,7 +315,8 @@ class BrokerTable:
         """Record that the row is about to be written."""
         if self.recorder is not None:
             flags = {name: array[row] for name, array in self._room.items()}
-            self.recorder.undo(_restore, row, flags, tuple(each[row] for each in self._lists()))
+            details = tuple(each[row] for each in self._lists())
+            self.recorder.undo(lambda image: image.brokers.restore(row, flags, details))
             self.recorder.delta_key("brokers", int(self.ids[row]))
         return row
 
@@ -330,11 +333,6 @@ class BrokerTable:
         for each in self._lists():
             each.pop()
         self._show()
-
-    def _write_flags(self, row: int, epoch: int, fenced: bool, in_controlled_shutdown: bool) -> None:
-        room = self._room
-        room["registered__b"][row], room["fenced__b"][row], room["live"][row] = True, fenced, not fenced
-        room["in_controlled_shutdown__b"][row], room["epochs"][row] = in_controlled_shutdown, epoch
 
     def _lists(self) -> tuple[list[Any], ...]:
         """The lists that `_Details` names, in its order."""
@@ -386,18 +384,3 @@ def _flags(name: str, values: npt.ArrayLike | None, count: int, *, default: bool
     if flags.shape != (count,) or (count and flags.dtype != np.bool_):
         raise TableError(f"{name} must be {count} booleans, not {flags.shape} of {flags.dtype}")
     return flags.astype(np.bool_)
-
-
-class _HasBrokers(Protocol):
-    """The part of an image that reverting a change needs."""
-
-    @property
-    def brokers(self) -> BrokerTable: ...
-
-
-def _restore(image: _HasBrokers, row: int, flags: dict[str, Any], details: tuple[Any, ...]) -> None:
-    image.brokers.restore(row, flags, details)
-
-
-def _pop(image: _HasBrokers) -> None:
-    image.brokers.pop()

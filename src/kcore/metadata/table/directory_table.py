@@ -1,7 +1,7 @@
 """Holds the log directories of a cluster's replicas, by row (KIP-858)."""
 
 from collections.abc import Collection, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class DirectoryTable:
     def _append(self, uuids: Collection[bytes]) -> None:
         first, end = len(self), len(self) + len(uuids)
         if self.recorder is not None:
-            self.recorder.undo(_truncate, first)
+            self.recorder.undo(lambda image, count: image.directories.truncate(count), first)
         self._index.put_run(first, np.frombuffer(b"".join(uuids), np.uint8).reshape(-1, 16))
         if end > len(self._owner):
             self._owner = grown(self._owner, max(end, 2 * first))
@@ -107,7 +107,8 @@ class DirectoryTable:
     def write_owner(self, row: int, broker_row: int) -> None:
         """Set the owner; -1 for none."""
         if self.recorder is not None:
-            self.recorder.undo(_restore_owner, row, int(self._owner[row]))
+            before = int(self._owner[row])
+            self.recorder.undo(lambda image: image.directories.write_owner(row, before))
         self._owner[row] = broker_row
 
     def online(self, broker_rows: Array, directories: Array, lists_directories__b: Array) -> Array:
@@ -145,18 +146,3 @@ class DirectoryTable:
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return self._index.nbytes + self._owner.nbytes
-
-
-class _HasDirectories(Protocol):
-    """The part of an image that reverting a change needs."""
-
-    @property
-    def directories(self) -> DirectoryTable: ...
-
-
-def _truncate(image: _HasDirectories, count: int) -> None:
-    image.directories.truncate(count)
-
-
-def _restore_owner(image: _HasDirectories, row: int, broker_row: int) -> None:
-    image.directories.write_owner(row, broker_row)

@@ -6,7 +6,7 @@ changes anything.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +75,7 @@ class PartitionRows(PartitionColumns):
 
     @property
     def first_partitions(self) -> tuple[Int32s, Int32s]:
-        """For kernels, by topic row: the row of partition 0, and a number above 0 if the topic has one."""
+        """For kernels, by topic row: the row of partition 0, valid if the second array has a number above 0."""
         return self._lookup.runs
 
     def rows_of_topic(self, name: str) -> Int32s:
@@ -120,7 +120,7 @@ class PartitionRows(PartitionColumns):
         if first + count > MAX_PARTITIONS:
             raise TableError(f"{first + count} partitions; at most {MAX_PARTITIONS} fit")
         if self.recorder is not None:
-            self.recorder.undo(_truncate, first)
+            self.recorder.undo(lambda image: image.table.truncate(first))
         self._set_length(first + count)
         return first
 
@@ -173,7 +173,7 @@ class PartitionRows(PartitionColumns):
             if first + behind > MAX_PARTITIONS:
                 raise TableError(f"{first + behind} partitions; at most {MAX_PARTITIONS} fit")
             if self.recorder is not None:
-                self.recorder.undo(_truncate, first)
+                self.recorder.undo(lambda image: image.table.truncate(first))
             self._set_length(first + behind)
             offered = np.concatenate([offered, np.arange(first, first + behind, dtype=np.int32)])
         return offered
@@ -264,7 +264,7 @@ class PartitionRows(PartitionColumns):
         if not before:
             return
         if self.recorder is not None:
-            self.recorder.undo(_restore_moves, part, before)
+            self.recorder.undo(lambda image: image.table.restore_moves(part, before))
         for row in before:
             if brokers := given[row]:
                 moves[row] = brokers
@@ -283,7 +283,7 @@ class PartitionRows(PartitionColumns):
         else:
             before = {row: moves.pop(row) for row in ending}
         if self.recorder is not None:
-            self.recorder.undo(_restore_moves, part, before)
+            self.recorder.undo(lambda image: image.table.restore_moves(part, before))
 
     def _changing(self, rows: Int32s) -> None:
         """Record that these rows are about to be written."""
@@ -333,22 +333,11 @@ class PartitionRows(PartitionColumns):
         self._own(together(columns), len(columns["leader__p"]))
         self.index = BrokerIndex(self.replicas__ps, len(self.brokers))
 
-
-class _HasTable(Protocol):
-    """The part of an image that reverting a change needs."""
-
-    @property
-    def table(self) -> PartitionRows: ...
-
-
-def _truncate(image: _HasTable, length: int) -> None:
-    image.table.truncate(length)
-
-
-def _restore_moves(image: _HasTable, part: str, before: Mapping[int, tuple[int, ...]]) -> None:
-    moves = image.table.moves(part)
-    for row, brokers in before.items():
-        if brokers:
-            moves[row] = brokers
-        else:
-            moves.pop(row, None)
+    def restore_moves(self, part: str, before: Mapping[int, tuple[int, ...]]) -> None:
+        """Revert a change of the adding or removing replicas."""
+        moves = self.moves(part)
+        for row, brokers in before.items():
+            if brokers:
+                moves[row] = brokers
+            else:
+                moves.pop(row, None)

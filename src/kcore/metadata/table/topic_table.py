@@ -1,7 +1,7 @@
 """Holds the topics by row: names and ids once."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class TopicTable:
         """Change a topic's id: ids are added by an upgrade and removed by a downgrade (KIP-516)."""
         row = self.row(name)
         if self.recorder is not None:
-            self.recorder.undo(_restore_id, row, self.ids[row])
+            self.recorder.undo(lambda image, *given: image.topics.restore_id(*given), row, self.ids[row])
         self._by_id[row] = topic_id
 
     def add(self, name: str, topic_id: Uuid = ZERO_UUID) -> int:
@@ -90,7 +90,7 @@ class TopicTable:
             raise TableError(f"topic {name!r} exists" if name else "a topic needs a name")
         row = self._free.take_run(1)
         if self.recorder is not None:
-            self.recorder.undo(_remove_again, name, row is not None)
+            self.recorder.undo(lambda image, *given: image.topics.remove_again(*given), name, row is not None)
             self.recorder.delta_key(CREATED_TOPICS, (topic_id, name))
         if row is not None:
             self.names[row] = name
@@ -126,7 +126,7 @@ class TopicTable:
         """Add topics for which `can_add` is true, in the rows from `first` on, which come from `run_for`."""
         is_behind, end = first == len(self.names), first + len(names)
         if self.recorder is not None:
-            self.recorder.undo(_remove_run, first, len(names), is_behind)
+            self.recorder.undo(lambda image, *given: image.topics.remove_run(*given), first, len(names), is_behind)
         if not is_behind:
             self._free.take_run(len(names))
         self._rows.update(zip(names, range(first, end), strict=True))
@@ -155,7 +155,7 @@ class TopicTable:
         """Free the topic's row and return it."""
         row = self.row(name)
         if self.recorder is not None:
-            self.recorder.undo(_add_again, row, name, self.ids[row])
+            self.recorder.undo(lambda image, *given: image.topics.add_again(*given), row, name, self.ids[row])
             self.recorder.delta_key(DELETED_TOPICS, (self.ids[row], name))
         del self._rows[name]
         self.names[row], self._by_id[row] = "", ZERO_UUID
@@ -166,7 +166,9 @@ class TopicTable:
         """Free the rows of many topics with ids, ascending. The caller records their deletion."""
         names = [self.names[row] for row in rows.tolist()]
         if self.recorder is not None:
-            self.recorder.undo(_add_all_again, rows, names, self._by_id.ids[rows])
+            self.recorder.undo(
+                lambda image, *given: image.topics.add_all_again(*given), rows, names, self._by_id.ids[rows]
+            )
         for name in names:
             del self._rows[name]
         self._leave(rows)
@@ -224,30 +226,3 @@ class TopicTable:
 
     def __repr__(self) -> str:
         return f"<TopicTable: {counted(self.count, 'topic')}>"
-
-
-class _HasTopics(Protocol):
-    """The part of an image that reverting a change needs."""
-
-    @property
-    def topics(self) -> TopicTable: ...
-
-
-def _remove_again(image: _HasTopics, name: str, was_free: bool) -> None:
-    image.topics.remove_again(name, was_free)
-
-
-def _remove_run(image: _HasTopics, first: int, count: int, was_behind: bool) -> None:
-    image.topics.remove_run(first, count, was_behind)
-
-
-def _add_all_again(image: _HasTopics, rows: Int32s, names: Sequence[str], ids: UInt8s) -> None:
-    image.topics.add_all_again(rows, names, ids)
-
-
-def _add_again(image: _HasTopics, row: int, name: str, topic_id: Uuid) -> None:
-    image.topics.add_again(row, name, topic_id)
-
-
-def _restore_id(image: _HasTopics, row: int, topic_id: Uuid) -> None:
-    image.topics.restore_id(row, topic_id)

@@ -32,7 +32,8 @@ def encode_broker(broker: BrokerNode, timestamp_ms: int) -> bytes:
     plain = [endpoint for endpoint in broker.endpoints if endpoint.security_protocol == SECURITY_PROTOCOLS["PLAINTEXT"]]
     fields: dict[str, Any] = {}
     if broker.version >= 5:
-        fields["features"] = {name: _levels(broker.features[name]) for name in immutable_order(broker.features)}
+        ranges = ((name, *broker.features[name]) for name in immutable_order(broker.features))
+        fields["features"] = {name: {"min_version": least, "max_version": most} for name, least, most in ranges}
     if broker.version >= 4:
         protocols = {each.listener: _PROTOCOL_NAMES[each.security_protocol] for each in broker.endpoints}
         names = immutable_order(protocols)
@@ -64,10 +65,6 @@ def decode_broker(broker_id: int, data: bytes) -> BrokerNode:
         version,
         coordinates=fields.values.get(COORDINATES) is not False,
     )
-
-
-def _levels(supported: tuple[int, int]) -> dict[str, int]:
-    return {"min_version": supported[0], "max_version": supported[1]}
 
 
 def _range(levels: Fields) -> tuple[int, int]:

@@ -37,7 +37,7 @@ from kcore.net.security.sasl_mechanisms import (
     TokenCredentials,
     UnknownUsers,
 )
-from kcore.net.versions import API_VERSIONS, api_name, for_version, names_itself, refusal, response_of
+from kcore.net.versions import API_VERSIONS, api_name, for_version, is_valid, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.headers import RequestHeader
@@ -224,7 +224,7 @@ class SaslServer:
             header, _ = decode_from(RequestHeader, of_header, frame, most_values=HEADER_VALUES)
             return Step(framed_response(refusal(self._api_versions), 0, header))
         header, request = _read(ApiVersionsRequest, frame, version)
-        if not names_itself(request, version):
+        if not is_valid(request, version):
             return Step(framed_response(ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value), version, header))
         self._go(State.HANDSHAKE_REQUEST)
         return Step(framed_response(for_version(self._versions_answer(), version), version, header))

@@ -26,7 +26,7 @@ CLIENT_AUTH: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-LOOKED_EVERY_S: Final = 1.0  # The least time between two checks of the files, which new connections cause.
+CHECK_INTERVAL_S: Final = 1.0  # The least time between two checks of the files, which new connections cause.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9/+=\s]*)-----END \1-----")
 _LINE: Final = 64
 
@@ -149,13 +149,13 @@ class TlsContext:
         self._log = BoundedLog(logger)
         self._stamp = self._stamp_now()
         self._context = make(settings)
-        self._looked_s = clock()
+        self._checked_s = clock()
 
     def current(self) -> ssl.SSLContext:
-        """The context for a new connection; checks the files, at most every LOOKED_EVERY_S."""
+        """The context for a new connection; checks the files, at most every CHECK_INTERVAL_S."""
         now_s = self._clock()
-        if now_s - self._looked_s >= LOOKED_EVERY_S:
-            self._looked_s = now_s
+        if now_s - self._checked_s >= CHECK_INTERVAL_S:
+            self._checked_s = now_s
             self._look()
         return self._context
 

@@ -115,6 +115,10 @@ class BrokerServer(ABC):
     def _throttle(self) -> RequestThrottle:
         """The throttle for the cluster's request quotas."""
 
+    def _identity(self) -> tuple[str, int] | None:
+        """The cluster's id and this broker's, which clients of KRaft brokers may name in ApiVersions (KIP-1242)."""
+        return None
+
     @abstractmethod
     def _may_checkpoint(self) -> bool:
         """True once the replicas have states from the controller.
@@ -184,6 +188,7 @@ class BrokerServer(ABC):
                 listener_name=each.name,
             )
             server.throttle, server.is_node = throttle, self.handlers.is_node
+            server.identity = self._identity()
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port

@@ -41,7 +41,6 @@ MOST_WAITING: Final = 256  # The limit of requests in flight, of all clients tog
 _BESIDE_BYTES: Final = 256 * 1024  # More than an envelope's principal, address and header need.
 MOST_BYTES: Final = Limits().frame_bytes - _BESIDE_BYTES  # The limit of a request, whose envelope must fit in a frame.
 _PRINCIPAL_VERSION: Final = 0
-_NOWHERE: Final = ip_address("127.0.0.1").packed
 _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, DescribeUserScramCredentialsRequest})
 """Requests without an envelope: controllers answer them to any node. Kafka's brokers answer them themselves."""
 
@@ -152,4 +151,4 @@ def address_bytes(client_address: str) -> bytes:
     try:
         return ip_address(client_address.partition("%")[0]).packed
     except ValueError:
-        return _NOWHERE
+        return ip_address("127.0.0.1").packed

@@ -204,7 +204,7 @@ class ReplicaMoves:
 
     def _create_future(self, partition: TopicIdPartition, directory: Uuid) -> None:
         key, target = self._key(partition), self._online(directory)
-        source = None if key is None else self._source_of(key)
+        source = next((each for each in self._logs.online if key in each.logs), None)
         if key is None or target is None or source is None:
             return
         log = source.logs[key]
@@ -362,9 +362,6 @@ class ReplicaMoves:
 
     def _online(self, directory_id: Uuid) -> LogDirectory | None:
         return next((each for each in self._logs.online if each.directory_id == directory_id), None)
-
-    def _source_of(self, key: TopicPartition) -> LogDirectory | None:
-        return next((each for each in self._logs.online if key in each.logs), None)
 
     @contextmanager
     def _reporting(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:

@@ -16,7 +16,6 @@ from kcore.wire.record_building import CODECS, LEVELS
 logger = logging.getLogger(__name__)
 INT32_END: Final = 2**31
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
-_COMPRESSION_TYPES: Final = (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:])
 
 
 def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -> TopicSettings:
@@ -27,7 +26,7 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
     before_ms, after_ms = (
         read.integer(f"message.timestamp.{side}.max.ms", NO_LIMIT_MS) for side in ("before", "after")
     )
-    compression = read.choice("compression.type", _COMPRESSION_TYPES)
+    compression = read.choice("compression.type", (PRODUCER_CHOOSES, UNCOMPRESSED, *CODECS[1:]))
     policies = [each.strip() for each in config.get("cleanup.policy", "delete").split(",")]
     return TopicSettings(
         read.integer("min.insync.replicas", defaults.min_insync_replicas, range(1, INT32_END)),

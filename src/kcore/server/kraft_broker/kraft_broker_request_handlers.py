@@ -21,7 +21,7 @@ from kcore.metadata.topic_names import reason_invalid
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -161,6 +161,7 @@ def apis(release: str) -> dict[str, tuple[int, int]]:
         **OF_TOPICS,
         **token_requests.API,
         **forwarded_apis(release),
+        "ApiVersions": RELEASES[release].apis["ApiVersions"],
     }
 
 

@@ -175,6 +175,9 @@ class KraftBrokerServer(BrokerServer):
         windows = config.quota_window_num, config.quota_window_size_seconds
         return RequestThrottle(KnownByImage(lambda: self._image), now_ms, is_exempt, *windows)
 
+    def _identity(self) -> tuple[str, int]:
+        return self.logs.cluster_id, self.config.broker_id
+
     def _known(self) -> ClusterImage:
         """The image; DisconnectedError until it is complete, because clients do not retry a failed authentication."""
         if self._image is None:

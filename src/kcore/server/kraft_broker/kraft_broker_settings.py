@@ -61,7 +61,6 @@ _OF_NODE: Final = (  # Settings of the metadata log and of quotas.
 _OF_LOGS: Final = {"log.segment.bytes": "segment_bytes", "log.index.interval.bytes": "index_interval_bytes"}
 _DIRECTORY_FAILURE: Final = "log.dir.failure.timeout.ms"
 _RETENTION_CHECK: Final = "log.retention.check.interval.ms"
-_TOKEN_KEY: Final = "delegation.token.secret.key"
 
 
 class KraftBrokerSettings(NamedTuple):
@@ -136,7 +135,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
 
 def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
     """The fields of KraftControllerConfig for the authorizer and delegation tokens."""
-    return {**authorizer_fields(given), **read_all(given, (_TOKEN_KEY,))}
+    return {**authorizer_fields(given), **read_all(given, ("delegation.token.secret.key",))}
 
 
 def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:

@@ -34,7 +34,7 @@ FORWARDABLE: Final = frozenset(
         *("AlterConfigs", "IncrementalAlterConfigs", "AlterClientQuotas", "AlterUserScramCredentials"),
         *("CreateAcls", "DeleteAcls", "CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"),
         *("AlterPartitionReassignments", "ListPartitionReassignments", "DescribeQuorum", "AllocateProducerIds"),
-        *("AddRaftVoter", "RemoveRaftVoter"),
+        *("AddRaftVoter", "RemoveRaftVoter", "UnregisterController"),
     )
 )
 """The requests that an envelope may carry (ApiKeys.forwardable)."""

@@ -56,13 +56,12 @@ from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 LOOPBACK: Final = "127.0.0.1"
-CONNECTION_RATE: Final = "connection_creation_rate"
 _DIRECT: Final = {FetchRequest.api_key, BrokerHeartbeatRequest.api_key, BrokerRegistrationRequest.api_key}
 # Request quotas exempt raft's requests and those of cluster nodes (sendResponseExemptThrottle). Kafka also throttles
 # heartbeats and registrations; kcore answers these first, and most heartbeats in the compiled loop.
@@ -182,7 +181,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if not quotas:
             return None
         names = [address, "localhost"] if address == LOOPBACK else [address]
-        found = (quotas.get(((IP, name),), {}).get(CONNECTION_RATE) for name in (*names, None))
+        found = (quotas.get(((IP, name),), {}).get("connection_creation_rate") for name in (*names, None))
         return next((rate for rate in found if rate is not None), None)
 
     def show_decided(self, controller: KraftController) -> None:
@@ -216,7 +215,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
-    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: ObserverFeed) -> list[Feed]:
         assert self._heartbeat_receiver is not None
         self._heartbeats = HeartbeatFeed(handlers, followers, *self._heartbeat_receiver, self._may_go_on)
         return [followers, self._heartbeats]
@@ -262,7 +261,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def _begin_direct(self, context: RequestContext, asked: _Asked, answer: Answer) -> None:
         request = asked.request
         if not isinstance(request, FetchRequest):
-            answer = self._telling(asked, answer)
+            answer = self._audited(asked, answer)
         if isinstance(request, BrokerHeartbeatRequest):
             self._begin(partial(self._control, request, self._info(asked)), answer)
         elif isinstance(request, BrokerRegistrationRequest):
@@ -270,7 +269,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         elif self._is_allowed(asked, CLUSTER_ACTION):
             super().begin(context, request, answer)
         else:
-            self._telling(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+            self._audited(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
     def _check(self, asked: _Asked) -> None:
         """Raises the error that closes the connection if the request is invalid, or if the ACLs are not loaded yet.
@@ -363,7 +362,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             wall_ms = self._clocks()[1]
             self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
 
-    def _telling(self, asked: _Asked, answer: Answer) -> Answer:
+    def _audited(self, asked: _Asked, answer: Answer) -> Answer:
         """Wraps `answer` for a request without a task: it also writes the audit log line."""
 
         def audited_answer(response: Message | None) -> None:

@@ -100,12 +100,9 @@ class Registration:
         """The address of the leader, which may be this node."""
         node, listener = self._node, self._config.listener
         if node.leads:
-            return self._own_address()
+            return self._config.endpoints.get(listener)
         leader = node.voters.voters.get(node.leader_id)
         return leader.endpoints.get(listener) if leader is not None else None
-
-    def _own_address(self) -> Address | None:
-        return self._config.endpoints.get(self._config.listener)
 
     def request(self) -> ControllerRegistrationRequest:
         """The request that this controller sends to the active controller."""

@@ -36,7 +36,6 @@ CONNECTION_S: Final = 10.0  # The longest wait for a thread, and then until the 
 LEAST_S: Final = 0.3  # A connection keeps its thread at least this long if another connection waits.
 MOST_BYTES: Final = 8192  # The limit of a request: Python's parser makes hundreds of bytes of objects from three bytes.
 BACKLOG: Final = 128  # Connections that the kernel queues until they are accepted.
-READY_PATH: Final = "/ready"
 LEAST_PERIOD_S: Final = 0.1  # The least time between the beginnings of two collections of figures.
 GIVES_WAY_S: Final = 0.0002
 LOOP_ANSWERS_S: Final = 2.0
@@ -81,7 +80,7 @@ class _Pages:
             start_response("405 Method Not Allowed", [("Allow", "GET")])
             return [b"use GET\n"]
         figures = self._figures()
-        if environ["PATH_INFO"] == READY_PATH:
+        if environ["PATH_INFO"] == "/ready":
             start_response(
                 "200 OK" if figures.is_ready else "503 Service Unavailable", [("Content-Type", "text/plain")]
             )

@@ -119,17 +119,11 @@ def checked(
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(LISTENER_PREFIX) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")
-    if knows_all:
-        _check_values(given)
-    return given
-
-
-def _check_values(given: Mapping[str, str]) -> None:
-    """SettingsError for a value that Kafka's ConfigDef refuses, also of settings with a listener's prefix."""
-    for name, text in given.items():
+    for name, text in given.items() if knows_all else ():
         plain = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
         if plain in DEFINITIONS:
             value_of(plain, text, name)
+    return given
 
 
 def read_all(given: Mapping[str, str], names: Iterable[str], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-LOOK_S: Final = 1.0  # Seconds between two checks.
+CHECK_INTERVAL_S: Final = 1.0  # Seconds between two checks.
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class DirectoryWatch:
     async def run(self) -> None:
         """Checks the folder once a second, and logs each change; runs until it is cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             self.look()
 
     def look(self) -> None:

@@ -1,14 +1,11 @@
 """Logs nodes of other clusters: a node that was formatted with another cluster id would otherwise fail silently."""
 
 import logging
-from typing import Final
 
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.structure import Message
-
-EVERY_S: Final = 60.0
 
 logger = logging.getLogger(__name__)
 
@@ -17,7 +14,7 @@ class ForeignClusters:
     """Writes a bounded number of lines about requests that name another cluster."""
 
     def __init__(self) -> None:
-        self._log = BoundedLog(logger, burst=1, every_s=EVERY_S)  # A refused node asks many times a second.
+        self._log = BoundedLog(logger, burst=1, every_s=60.0)  # A refused node asks many times a second.
 
     def look(self, request: Message, cluster_id: str | None) -> None:
         """Logs a line if a follower or a broker of another cluster than `cluster_id` sent the request."""

@@ -9,7 +9,6 @@ from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Prospective
 
 MOST_APPENDS: Final = 10_000  # The newest appends of a leader whose time until the commit is measured.
-ELECTING: Final = (Candidate, Prospective)
 
 
 @dataclass(slots=True)
@@ -73,14 +72,14 @@ class QuorumMetrics:
         if turn_begin_s is not None:
             self.queue_time.add(begin_s - turn_begin_s, begin_s)
 
-    def look_at(self, node: RaftNode, at_s: float) -> None:
+    def parsed_file(self, node: RaftNode, at_s: float) -> None:
         """Updates the figures of the log and of the election; called after each event."""
         end = node.log.end_offset
         if end != self._log_end:
             self._log_moved(end, node.leads, at_s)
         if self._uncommitted:
             self._time_commits(node, at_s)
-        is_electing = isinstance(node.quorum.state, ELECTING)
+        is_electing = isinstance(node.quorum.state, (Candidate, Prospective))
         if is_electing is (self._electing_since_s is None):
             if not is_electing and self._electing_since_s is not None:
                 self.elections.add(at_s - self._electing_since_s, at_s)

@@ -334,7 +334,7 @@ class QuorumServer:
         """Records how long an event that began at `begin_s` blocked the event loop."""
         end_s, loop = time.monotonic(), self._watched_loop
         self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
-        self.metrics.look_at(self.node, end_s)
+        self.metrics.parsed_file(self.node, end_s)
 
     def _fail(self, error: Exception) -> None:
         """Ends the node with an error. kcore's own errors explain themselves; others are logged with a traceback.
@@ -361,7 +361,8 @@ class QuorumServer:
                 case Send():
                     self._peers.send(effect)
                 case Flush():
-                    self._flush_soon(effect)
+                    self._flush_wanted = effect
+                    self._flushing = self._flushing or asyncio.get_running_loop().create_task(self._flush())
                 case StoreElection(election, kraft_version):
                     self._elections.write(election, kraft_version)
                     leader = "unknown" if election.leader_id < 0 else election.leader_id
@@ -426,11 +427,6 @@ class QuorumServer:
             self._timer = None
         if when_s is not None:
             self._timer = asyncio.get_running_loop().call_at(when_s, self._timed)
-
-    def _flush_soon(self, effect: Flush) -> None:
-        self._flush_wanted = effect
-        if self._flushing is None:
-            self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
     async def _flush(self) -> None:
         """Runs one flush after the other. Flushes that are requested during a flush are combined into the next one."""

@@ -188,9 +188,9 @@ class WatchedAnswer:
 
 def with_throttle_time(response: Message, throttle_time_ms: int) -> int:
     """Sets the throttle time of the response, unless it has a longer one. Returns the client's throttle time in ms."""
-    said_ms = getattr(response, FIELD, None)
-    if said_ms is None:
+    given_ms = getattr(response, FIELD, None)
+    if given_ms is None:
         return throttle_time_ms
-    throttled_ms: int = max(said_ms, throttle_time_ms)
+    throttled_ms: int = max(given_ms, throttle_time_ms)
     setattr(response, FIELD, throttled_ms)
     return throttled_ms

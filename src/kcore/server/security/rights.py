@@ -182,7 +182,9 @@ class Rights:
             bits = response.cluster_authorized_operations
             response.cluster_authorized_operations = self.operations(bits, CLUSTER, CLUSTER_NAME)
         elif isinstance(response, DescribeClusterResponse):
-            self._cut_description(response)
+            bits = response.cluster_authorized_operations
+            allowed = self.operations(bits, CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE) else min(bits, 0)
+            response.cluster_authorized_operations = allowed
 
     def topic_filter(self, request: MetadataRequest, version: int, by_id: bool) -> TopicFilter:
         """Filters topics by the right DESCRIBE. Without it, requested topics are refused, and others left out."""
@@ -198,12 +200,6 @@ class Rights:
             return _not_described(topic, by_id=by_id) if is_named else None
 
         return visible
-
-    def _cut_description(self, response: DescribeClusterResponse) -> None:
-        """Keeps only the cluster operations that the client is allowed."""
-        bits = response.cluster_authorized_operations
-        allowed = self.operations(bits, CLUSTER, CLUSTER_NAME) if self.allows(DESCRIBE) else min(bits, 0)
-        response.cluster_authorized_operations = allowed
 
     def operations(self, bits: int, resource_type: int, name: str | None) -> int:
         """The allowed operations of `bits`; negative `bits`: the client requested none (authorizedOperations)."""

@@ -87,9 +87,9 @@ def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms
         response, _ = decode_from(kind, version, answer, at)
         throttled_ms = with_throttle_time(response, throttle_time_ms)
         return bytes(encode(header, kind.header_version(version))) + bytes(encode(response, version)), throttled_ms
-    said_ms = int.from_bytes(answer[at : at + _WIDTH], signed=True)
-    if said_ms >= throttle_time_ms:
-        return answer, said_ms
+    given_ms = int.from_bytes(answer[at : at + _WIDTH], signed=True)
+    if given_ms >= throttle_time_ms:
+        return answer, given_ms
     return answer[:at] + throttle_time_ms.to_bytes(_WIDTH) + answer[at + _WIDTH :], throttle_time_ms
 
 

@@ -56,10 +56,10 @@ from kcore.server.zk_broker.zk_broker_request_handlers import (
     with_apis,
 )
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
-from kcore.server.zk_controller.acl_follower import AclFollower
-from kcore.server.zk_controller.client_quotas import ClientQuotasFollower
-from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.notification_follower import NotificationFollower
+from kcore.server.zk_controller.acl_watcher import AclWatcher
+from kcore.server.zk_controller.client_quotas import ClientQuotasWatcher
+from kcore.server.zk_controller.credentials import CredentialsWatcher
+from kcore.server.zk_controller.notification_watcher import NotificationWatcher
 from kcore.server.zk_controller.relay import BrokerRelay
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
@@ -107,14 +107,14 @@ class ZkBrokerServer(BrokerServer):
             connect_timeout_s=self._session_s,
             on_session=self._session_changed,
         )
-        self._users = CredentialsFollower(self._zookeeper, listener_settings.tokens.secret_key)
-        self._quotas = ClientQuotasFollower(self._zookeeper)
-        self._followers: list[NotificationFollower] = [
+        self._users = CredentialsWatcher(self._zookeeper, listener_settings.tokens.secret_key)
+        self._quotas = ClientQuotasWatcher(self._zookeeper)
+        self._watchers: list[NotificationWatcher] = [
             self._quotas,
             *([self._users] if listener_settings.has_users else []),
         ]
         if self._authorizer is not None:
-            self._followers.append(AclFollower(self._zookeeper, self._acls))
+            self._watchers.append(AclWatcher(self._zookeeper, self._acls))
         self._migration_settings = migration
         self._migration: BrokerMigration | None = None
 
@@ -135,15 +135,15 @@ class ZkBrokerServer(BrokerServer):
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
             self._open_handlers(cluster_id)
-            for follower in self._followers:
-                await follower.open()
+            for watcher in self._watchers:
+                await watcher.open()
             await self._serve(stack)
             await self._register()
             await self._migrate(stack, cluster_id)
             self._begin_work()
             self._begin(self._topics.follow_changes(), "topics' configurations")
-            for follower in self._followers:
-                self._begin(follower.follow(), follower.subject)
+            for watcher in self._watchers:
+                self._begin(watcher.follow(), watcher.subject)
             stack.push_async_callback(self._end_work)
             self._closing = stack.pop_all()
         return self
@@ -273,8 +273,8 @@ class ZkBrokerServer(BrokerServer):
 
     def _session_changed(self, event: SessionEvent) -> None:
         if event is SessionEvent.EXPIRED:
-            for follower in self._followers:
-                follower.session_lost()
+            for watcher in self._watchers:
+                watcher.session_lost()
         if event is SessionEvent.EXPIRED and self._tasks:
             logger.warning("the ZooKeeper session has expired; registering again")
             self._begin(self._register_again(), "registering again")

@@ -16,7 +16,7 @@ In reading order:
 - relay: requests that a live broker serves in the controller's place.
 - document_requests: requests of KIP-590's document, which brokers proxy.
 - zk_controller_listener_settings: the listener, and the security of connections to brokers.
-- notification_follower: rereads data in ZooKeeper when notifications name it; its subclasses are acl_follower,
+- notification_watcher: rereads data in ZooKeeper when notifications name it; its subclasses are acl_watcher,
   credentials and client_quotas (request_percentage; connection_creation_rate).
 - zk_controller_metrics, zk_controller_metric_families: the figures, and their form on the metrics page.
 """

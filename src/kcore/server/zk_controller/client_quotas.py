@@ -14,7 +14,7 @@ from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower, changed_entities
+from kcore.server.zk_controller.notification_watcher import Notification, NotificationWatcher, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ USERS: Final = f"{znodes.CONFIG}/users"
 CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
-class ClientQuotasFollower(NotificationFollower):
+class ClientQuotasWatcher(NotificationWatcher):
     """Follows the request quotas; implements `kcore.server.security.request_throttle.Known`."""
 
     subject = "quotas of users and clients"
@@ -70,7 +70,7 @@ RATE: Final = "connection_creation_rate"
 LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The only host name with a quota.
 
 
-class AddressQuotasFollower(NotificationFollower):
+class AddressQuotasWatcher(NotificationWatcher):
     """Follows the quotas of addresses."""
 
     subject = "quotas of addresses"

@@ -17,7 +17,7 @@ from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
 from kcore.net.security.sasl_mechanisms import Token
 from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower, changed_entities
+from kcore.server.zk_controller.notification_watcher import Notification, NotificationWatcher, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ _NAMES: Final = tuple(mechanism.name for mechanism in MECHANISMS.values())
 Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 
 
-class CredentialsFollower(NotificationFollower):
+class CredentialsWatcher(NotificationWatcher):
     """Follows the credentials in ZooKeeper; implements `Credentials` of `sasl_mechanisms.py`."""
 
     subject = "users and tokens"

@@ -50,13 +50,13 @@ from kcore.server.document_routing import DocumentRouting
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_controller import eligibility
-from kcore.server.zk_controller.acl_follower import AclFollower
+from kcore.server.zk_controller.acl_watcher import AclWatcher
 from kcore.server.zk_controller.broker_channel import BrokerChannels, event_of_answer
-from kcore.server.zk_controller.client_quotas import AddressQuotasFollower, ClientQuotasFollower
-from kcore.server.zk_controller.credentials import CredentialsFollower
-from kcore.server.zk_controller.eligibility import Holder, Twin, read_holder
+from kcore.server.zk_controller.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
+from kcore.server.zk_controller.credentials import CredentialsWatcher
+from kcore.server.zk_controller.eligibility import DuplicateController, Holder, read_holder
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.zk_controller.notification_follower import NotificationFollower
+from kcore.server.zk_controller.notification_watcher import NotificationWatcher
 from kcore.server.zk_controller.relay import Address
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
@@ -89,7 +89,7 @@ def _log(notice: Notice, of_requests: Mapping[str, BoundedLog]) -> None:
             logger.debug("%s", line)
 
 
-def _throttle(config: ControllerConfig, quotas: ClientQuotasFollower) -> RequestThrottle:
+def _throttle(config: ControllerConfig, quotas: ClientQuotasWatcher) -> RequestThrottle:
     return RequestThrottle(quotas, now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
 
 
@@ -134,14 +134,14 @@ class ControllerServer:
             zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
-        self._credentials = CredentialsFollower(self._zookeeper, config.delegation_token_secret_key)
-        self._address_quotas = AddressQuotasFollower(self._zookeeper)
-        quotas = ClientQuotasFollower(self._zookeeper)
-        self._followers: list[NotificationFollower] = [self._address_quotas, quotas]
+        self._credentials = CredentialsWatcher(self._zookeeper, config.delegation_token_secret_key)
+        self._address_quotas = AddressQuotasWatcher(self._zookeeper)
+        quotas = ClientQuotasWatcher(self._zookeeper)
+        self._watchers: list[NotificationWatcher] = [self._address_quotas, quotas]
         if authorizer is not None:
-            self._followers.append(AclFollower(self._zookeeper, self._acls))
+            self._watchers.append(AclWatcher(self._zookeeper, self._acls))
         if listener_settings.has_users:
-            self._followers.append(self._credentials)
+            self._watchers.append(self._credentials)
         is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._handlers = ZkControllerRequestHandlers(
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, wall_ms, audit),
@@ -151,7 +151,7 @@ class ControllerServer:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._cluster_id: str | None = None
-        self._twin = Twin(config.broker_id, session_s)
+        self._duplicate = DuplicateController(config.broker_id, session_s)
         self._stopped = asyncio.Event()  # The controller has resigned, and does not stand for election again.
 
     async def __aenter__(self) -> Self:
@@ -209,9 +209,9 @@ class ControllerServer:
         for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
             await self._zookeeper.make_path(path)
         await self._read_cluster_id()
-        for follower in self._followers:
-            await follower.open()
-            self._tasks.append(asyncio.create_task(follower.follow()))
+        for watcher in self._watchers:
+            await watcher.open()
+            self._tasks.append(asyncio.create_task(watcher.follow()))
         self._queue.put(Reelect())
         self._tasks += [
             asyncio.create_task(each)
@@ -228,8 +228,8 @@ class ControllerServer:
         logger.info("the ZooKeeper session is %s", change.value)
         if change is SessionEvent.EXPIRED:
             self._queue.session_lost()
-            for follower in self._followers:
-                follower.session_lost()
+            for watcher in self._watchers:
+                watcher.session_lost()
 
     def _watch_fired(self, path: str, kind: Kind) -> None:
         event = Reelect() if path == znodes.CONTROLLER else event_of(path, kind)
@@ -423,8 +423,8 @@ class ControllerServer:
             return
         loop = asyncio.get_running_loop()
         if holder.broker_id == self.config.broker_id:
-            if self._twin.is_new(holder.session, loop.time()):
-                loop.call_later(self._twin.wait_s, self._queue.put, Reelect())
+            if self._duplicate.is_new(holder.session, loop.time()):
+                loop.call_later(self._duplicate.wait_s, self._queue.put, Reelect())
             return
         [node] = await self._zookeeper.read_nodes([znodes.CONTROLLER_EPOCH])
         epoch = node.data.decode(errors="replace") if node is not None else "not known"

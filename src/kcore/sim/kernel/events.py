@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED, STORING, Process
 
-EVENTS_TOLD: Final = 30  # The last events, which the description of a failure lists.
+EVENTS_LISTED: Final = 30  # The last events, which the description of a failure lists.
 HASH_FACTOR: Final = 0x100000001B3
 HASH_MASK: Final = (1 << 64) - 1
 THE_WORLD: Final = 63  # The place in the hash of an event without a process.
@@ -38,7 +38,7 @@ class Kernel:
         self.sequence = 0
         self.hash = zlib.crc32(salt.encode())
         self.heap: list[Event] = []
-        self.recent: deque[Event] = deque(maxlen=EVENTS_TOLD)
+        self.recent: deque[Event] = deque(maxlen=EVENTS_LISTED)
         self.handlers: Sequence[Handler] = (call,) * len(KINDS)  # By kind of event; a world replaces them.
 
     def push(self, time_us: int, kind: int, process: Process | None, what: Any) -> None:

@@ -49,11 +49,11 @@ class Change(NamedTuple):
 class SimFile:
     """The bytes of a file under any of its names. `safe`: the length of the prefix that no crash can change."""
 
-    __slots__ = ("count_synced", "data", "looked_at", "safe", "unsynced")
+    __slots__ = ("cache", "count_synced", "data", "safe", "unsynced")
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.looked_at: Any = None  # A cache that a user of this file keeps, such as the parsed batches.
+        self.cache: Any = None  # A cache that a user of this file keeps, such as the parsed batches.
         self.unsynced: list[Change] = []
         self.count_synced = 0  # The number of durable changes, all older than `unsynced`.
         self.safe = 0

@@ -2,58 +2,30 @@
 
 from dataclasses import dataclass
 from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 MOST_DELAY_US: Final = 1_000_000
 
 
-class LinkOptions(Protocol):
-    """The settings that all links of a world have in common."""
-
-    @property
-    def latency_us(self) -> int:
-        """The least latency in one direction; a random part is added."""
-
-    @property
-    def lost(self) -> float:
-        """The share of messages that never arrive."""
-
-    @property
-    def delayed(self) -> float:
-        """The share of messages that arrive so late that others overtake them."""
-
-    @property
-    def duplicated(self) -> float:
-        """The share of messages that arrive twice."""
-
-    @property
-    def damaged(self) -> float:
-        """The share of messages that arrive with damaged bytes."""
-
-    @property
-    def mistaken(self) -> float:
-        """The share of leaders' answers that make a wrong claim."""
-
-
 @dataclass(frozen=True)
 class Links:
-    """The settings of links as plain values.
+    """The settings that all links of a world have in common.
 
     By default every message arrives once and undamaged after the latency, unless a fault is injected.
     """
 
-    latency_us: int
-    lost: float = 0.0
-    delayed: float = 0.0
-    duplicated: float = 0.0
-    damaged: float = 0.0
-    mistaken: float = 0.0
+    latency_us: int  # The least latency in one direction; a random part is added.
+    lost: float = 0.0  # The share of messages that never arrive.
+    delayed: float = 0.0  # The share of messages that arrive so late that others overtake them.
+    duplicated: float = 0.0  # The share of messages that arrive twice.
+    damaged: float = 0.0  # The share of messages that arrive with damaged bytes.
+    mistaken: float = 0.0  # The share of leaders' answers that make a wrong claim.
 
 
 class Network:
     """Decides how long a message takes, whether it arrives, and whether its bytes are damaged."""
 
-    def __init__(self, options: LinkOptions, machines: int, random: Random, jitter: float = 1.0) -> None:
+    def __init__(self, options: Links, machines: int, random: Random, jitter: float = 1.0) -> None:
         """`jitter`: the largest random addition to the latency, as a share of `options.latency_us`."""
         self._latency_us = options.latency_us
         self._jitter_us = options.latency_us * jitter

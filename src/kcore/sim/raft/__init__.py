@@ -9,6 +9,6 @@ A seed determines the options, every event and every fault of a world, so each f
 - `simulated_machine`, `disk`, `log_consumer`, `processes`, `edge`: a machine, its disk, state machine and processes
 - `faults`, `crash_points`, `damage`: the faults
 - `clients`, `foreign_requests`, `upgrades`, `versions`: requests from outside the quorum, and versions of requests
-- `checkers`, `facts`, `committed`, `voters_said`: invariants, and the facts that they use
+- `checkers`, `facts`, `committed`, `voters_of_log`: invariants, and the facts that they use
 - `liveness`: the progress that the quorum must make after all faults have ended
 """

@@ -12,20 +12,16 @@ from kcore.schema.structure import Message
 Kind = tuple[str, int, str]  # The message's name, its error code, and a word for its content.
 
 
-def kind_of_answer(response: Message) -> Kind:
+def kind_of_answer(response: Any) -> Kind:
     """The kind of an answer."""
     describe = _DESCRIBE.get(type(response))
-    return describe(response) if describe is not None else (type(response).__name__, _error_code(response), "")
+    return describe(response) if describe is not None else (type(response).__name__, int(response.error_code), "")
 
 
 def name_of(kind: Kind) -> str:
     """The kind as one text, such as "VoteResponse granted"."""
     name, error_code, what = kind
     return " ".join(part for part in (name, Errors(error_code).name if error_code else "", what) if part)
-
-
-def _error_code(response: Any) -> int:
-    return int(response.error_code)
 
 
 def _fetch(response: FetchResponse) -> Kind:

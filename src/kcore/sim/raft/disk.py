@@ -50,7 +50,7 @@ class LogWatcher:
         """A snapshot is complete."""
 
 
-class Looked:
+class ParsedFile:
     """The parsed batches of a segment's file, and its bytes up to the end of the last whole batch."""
 
     __slots__ = ("batches", "committed", "controls", "data", "ends", "judged")
@@ -63,7 +63,7 @@ class Looked:
         self.judged = 0  # The number of batches that were compared with `Facts.written`.
         self.committed = 0  # Batches below this offset were compared with the committed ones.
 
-    def again(self, data: bytes) -> None:
+    def update(self, data: bytes) -> None:
         """Updates the batches to the file's new data, which usually extends or shortens the old data."""
         rows = range(len(self.ends))
         if not data.startswith(self.data):  # Keeps the batches before the first difference.
@@ -89,12 +89,12 @@ class Looked:
             self.judged = 0
 
 
-def look_at(file: SimFile) -> Looked:
+def parsed_file(file: SimFile) -> ParsedFile:
     """The parsed batches of a segment's file, which the file caches."""
-    looked: Looked = file.looked_at or Looked()
-    looked.again(bytes(file.data))
-    file.looked_at = looked
-    return looked
+    parsed: ParsedFile = file.cache or ParsedFile()
+    parsed.update(bytes(file.data))
+    file.cache = parsed
+    return parsed
 
 
 class WatchedLog(DiskRaftLog):
@@ -113,11 +113,11 @@ class WatchedLog(DiskRaftLog):
         self._is_open = True
         self._names = files.folder(folder)
         self._find_segments()
-        self.found = [look_at(file) for file in self._files_of_log]  # By segment: its batches when the log was opened.
-        for file, looked in zip(self._files_of_log, self.found, strict=True):
-            self.batches += looked.batches
-            self._files_of_batches += [file] * len(looked.ends)
-            self._ends += looked.ends
+        self.found = [parsed_file(file) for file in self._files_of_log]  # By segment: its batches at the opening.
+        for file, parsed in zip(self._files_of_log, self.found, strict=True):
+            self.batches += parsed.batches
+            self._files_of_batches += [file] * len(parsed.ends)
+            self._ends += parsed.ends
         self._uncut = self.end_offset  # Below this offset the log has not been cut since it was opened.
         # The file system's count of changes, and at this count: the log's end offset, its durable end offset, and the
         # durable end offset of log and snapshots together.

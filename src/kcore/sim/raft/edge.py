@@ -165,7 +165,7 @@ class Edge:
         self.perform(machine, pending.rest)
         if machine.is_up and machine.storing is None:
             self._world.unblock(machine, STORING)
-        self._tell_trap(machine, "election stored")
+        self._spring_trap(machine, "election stored")
 
     # Effects.
 
@@ -236,7 +236,7 @@ class Edge:
         machine.storing = PendingStore(effect.election, effect.kraft_version, rest)
         takes_us = world.options.election_fsync_us * times.election_factor + times.election_fault_us
         world.push(world.now_us + int(takes_us * (0.5 + world.dice())), STORED, machine, machine.storing)
-        self._tell_trap(machine, "election written")
+        self._spring_trap(machine, "election written")
 
     def _send(self, machine: Machine, effect: Send) -> None:
         world = self._world
@@ -347,6 +347,6 @@ class Edge:
         processes.stopped(world, machine)
         crash_points.restart_later(world, machine, faults.duration_us(world))
 
-    def _tell_trap(self, machine: Machine, moment: str) -> None:
+    def _spring_trap(self, machine: Machine, moment: str) -> None:
         if machine.trap is not None:
             machine.trap(moment)

@@ -47,7 +47,6 @@ from kcore.sim.raft.simulated_machine import LISTENER, Machine
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
 NOBODY: Final = 77
-UNDECIDED: Final = (Unattached, Prospective)
 LAST_EPOCH: Final = (1 << 31) - 1
 FAR_EPOCHS: Final = 1 << 25
 LONGEST_WAIT_MS: Final = (1 << 31) - 1
@@ -206,7 +205,7 @@ def undecided(world: RunningWorld) -> list[Machine]:
         each
         for each in world.machines
         if each.is_up
-        and type(each.node.quorum.state) in UNDECIDED
+        and type(each.node.quorum.state) in (Unattached, Prospective)
         and each.node.state.leader_id < 0
         and (each.node.state.voted is None or each.node.state.voted.id != each.index)
     ]

@@ -79,18 +79,18 @@ class Consumer:
         node = self._machine.node
         message = f"node {self._machine.index}: its state machine starts to lead epoch {epoch} from {offset} on"
         if self.epoch is not None or type(node.state) is not Leader or node.epoch != epoch:
-            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}, and the node is {node.state}")
+            raise Violation("LeaderReported", f"{message}; it leads {self.epoch}, and the node is {node.state}")
         if offset != self.position or offset != node.next_offset:
-            raise Violation("LeaderIsTold", f"{message}; it is at {self.position}, and the node at {node.next_offset}")
+            raise Violation("LeaderReported", f"{message}; it is at {self.position}, the node at {node.next_offset}")
         self.epoch, self.next_offset = epoch, offset
         first = self.decide(b"leader of epoch %d" % epoch)
         return (first,) if first is not None else ()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Append]:
         if self.epoch is not None and batches:
-            raise self._given_wrongly("CommittedIsTold", end_offset, f"it leads epoch {self.epoch} and has replayed it")
+            raise self._given_wrongly("CommitReported", end_offset, f"it leads epoch {self.epoch} and has replayed it")
         if end_offset <= self.position:
-            raise self._given_wrongly("CommittedIsTold", end_offset, f"it was at {self.position}")
+            raise self._given_wrongly("CommitReported", end_offset, f"it was at {self.position}")
         if end_offset > self.high_watermark:
             raise self._given_wrongly("ReadsBelowHighWatermark", end_offset, f"the node is at {self.high_watermark}")
         self.given.append(Given(self.position, batches, end_offset))
@@ -107,7 +107,7 @@ class Consumer:
         """Reverts the uncommitted records."""
         if epoch != self.epoch:
             message = f"node {self._machine.index}: its state machine resigns in epoch {epoch}"
-            raise Violation("LeaderIsTold", f"{message}; it leads {self.epoch}")
+            raise Violation("LeaderReported", f"{message}; it leads {self.epoch}")
         self.epoch = None
         self.journal.clear()
         return ()
@@ -125,7 +125,7 @@ class Consumer:
         if self.epoch is not None:
             raise Violation("LeaderNeverLoadsSnapshot", f"node {index} leads {self.epoch} and reads {reader.snapshot}")
         if offset < self.position:
-            raise Violation("CommittedIsTold", f"node {index} was at {self.position} and reads {reader.snapshot}")
+            raise Violation("CommitReported", f"node {index} was at {self.position} and reads {reader.snapshot}")
         self.position, self.reader = offset, reader
         while self.reader is not None and not self._is_slow:
             self.read_on()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 
+from kcore.sim.kernel.network import Links
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES
 
 RELEASES: Final = ("3.9", "4.3")
@@ -58,6 +59,13 @@ class Options:
     pipelined_fetch: bool
     endless_elections: bool
     elects_when_refused: bool
+
+    @property
+    def links(self) -> Links:
+        """The settings of the network."""
+        shares = self.lost, self.delayed, self.duplicated, self.damaged, self.mistaken
+        return Links(self.latency_us, *shares)
+
     segment_bytes: int  # Maximum size of a log segment.
     codec_sample: float = 1 / 200  # Share of all messages that are encoded and decoded.
 

@@ -171,7 +171,9 @@ def _end(world: RunningWorld, machine: Machine, *, peers_know: bool) -> None:
     world.checkers.on_end(machine)
     end(world, machine)
     if peers_know:
-        _reset_connections(world, machine)
+        for peer in world.machines:
+            for call in [each for each in peer.open.values() if each.destination is machine]:
+                world.push(world.now_us + REFUSED_US, RESPONSE, peer, Reply(call, None))
 
 
 def stopped(world: RunningWorld, machine: Machine) -> None:
@@ -189,13 +191,6 @@ def end(world: RunningWorld, machine: Machine) -> None:
     machine.is_up = False
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
-
-
-def _reset_connections(world: RunningWorld, machine: Machine) -> None:
-    for peer in world.machines:
-        for call in peer.open.values():
-            if call.destination is machine:
-                world.push(world.now_us + REFUSED_US, RESPONSE, peer, Reply(call, None))
 
 
 def pause(world: RunningWorld, machine: Machine, duration_us: int) -> None:

@@ -66,7 +66,7 @@ class RunningWorld(WorldState):
         """Sends a node a request of a client outside the quorum."""
         version = version_between(type(request), machine.level, machine.level)
         call = Call(None, 0, machine, request, version)
-        self.checkers.on_asked(call)
+        self.checkers.on_admin_request(call)
         self.push(self.now_us, REQUEST, machine, call)
 
     def tell(self, machine: Machine, effects: list[Effect]) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from kcore.schema.structure import Message, Struct
 from kcore.sim.kernel.events import DO, KINDS, REQUEST, RESPONSE, STORED, Event
-from kcore.sim.raft.simulated_machine import Call, PendingStore, Reply
+from kcore.sim.raft.simulated_machine import PendingStore, Reply
 from kcore.sim.raft.world import World
 
 MOST_LETTERS: Final = 300
@@ -23,7 +23,8 @@ def _line(event: Event) -> str:
 
 def _details(kind: int, what: Any) -> str:
     if kind == REQUEST:
-        return f" from {_source(what)}: {_short(what.request)}"
+        source = f"node {what.source.index}" if what.source is not None else "outside"
+        return f" from {source}: {_short(what.request)}"
     if kind == RESPONSE:
         assert isinstance(what, Reply)
         call, damage = what.call, ", damaged" if what.is_damaged else ""
@@ -32,10 +33,6 @@ def _details(kind: int, what: Any) -> str:
         assert isinstance(what, PendingStore)
         return f": {what.election}"
     return f": {what.__qualname__.split('.<locals>')[0]}" if kind == DO else ""
-
-
-def _source(call: Call) -> str:
-    return f"node {call.source.index}" if call.source is not None else "outside"
 
 
 def _short(message: Message | None) -> str:

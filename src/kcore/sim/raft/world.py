@@ -1,7 +1,5 @@
 """One simulated world: machines, messages between them, and requests of clients."""
 
-from typing import Any
-
 from kcore.errors import StorageError
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import NEVER, CrashError
@@ -28,7 +26,7 @@ class World(RunningWorld):
             processes.empty_disk(self, machine, voters if is_named else ())
         edge = Edge(self)
         self.edge = edge
-        self.handlers = (*edge.handlers, self._on_do)
+        self.handlers = (*edge.handlers, lambda _, do: do())
 
     def begin(self) -> None:
         """Starts all machines."""
@@ -62,9 +60,6 @@ class World(RunningWorld):
                     raise
                 processes.fail(self, refused[0])
                 crash_points.restart_later(self, refused[0], faults.duration_us(self))
-
-    def _on_do(self, _: None, do: Any) -> None:
-        do()
 
     # Machines.
 

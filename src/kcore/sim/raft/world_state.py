@@ -23,7 +23,7 @@ class WorldState(Kernel):
         self.seen: Counter[Any] = Counter()  # Counts of events by name, for the coverage.
         self.taken: Counter[tuple[str, Any, str]] = Counter()  # State transitions of nodes whose process has ended.
         self.facts = Facts()
-        self.network = Network(options, options.voters + options.observers, self.random)
+        self.network = Network(options.links, options.voters + options.observers, self.random)
         self.machines: list[Machine] = []
 
     def new_directory(self) -> Uuid:

@@ -7,8 +7,7 @@ roll and a clean close fsync: after a power cut the other replicas have the lost
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.producers import AppendedBatch, Producer, Producers
@@ -16,7 +15,7 @@ from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
-from kcore.storage.files import is_there, sync_folder, write_atomically
+from kcore.storage.files import Closing, is_there, sync_folder, write_atomically
 from kcore.storage.log.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, read_producers
 from kcore.storage.log.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import RecordBatches
@@ -34,7 +33,7 @@ def disk_failures(folder: Path) -> Iterator[None]:
         raise exception_of(Errors.KAFKA_STORAGE_ERROR)(f"{folder}: {error}") from error
 
 
-class LiveLog:
+class LiveLog(Closing):
     """A ReplicaLog on a disk. Only this object changes its partition's folder."""
 
     def __init__(self, folder: Path, *, start_offset: int = 0, settings: Settings | None = None) -> None:
@@ -49,12 +48,6 @@ class LiveLog:
             self.high_watermark = self._start_offset = self._log.first_offset
             self.lowest_cut = NOTHING_CUT  # The lowest truncation that the future log has not followed yet.
             self._rebuild_producers()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Makes the log, the indexes and the producers' state durable, and closes the files."""

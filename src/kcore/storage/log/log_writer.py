@@ -4,15 +4,14 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_folder, write_all, write_file
+from kcore.storage.files import OS, Closing, FileSystem, is_there, path_in, sync_folder, write_all, write_file
 from kcore.storage.log.holes import Damage, mend
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, beside, segment_path
@@ -56,7 +55,7 @@ def epochs_of(segments: Sequence[Path], files: FileSystem = OS) -> EpochCache:
     return EpochCache(entries)
 
 
-class LogWriter:
+class LogWriter(Closing):
     """Writes to a partition's folder, as its only writer. With `sync`, batches are durable when `append` returns."""
 
     def __init__(
@@ -124,12 +123,6 @@ class LogWriter:
         self.base_offset = base_offset_of(path)
         self.size = self._files.size(self._file)  # Bytes of the segment that is written to.
         sync_folder(self.folder, self._files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def set_segment_bytes(self, segment_bytes: int) -> None:
         """Sets the size at which a segment is full, from the next append on."""

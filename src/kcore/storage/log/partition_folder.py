@@ -4,13 +4,12 @@ import re
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochEntry
 from kcore.storage.checkpoints import LEADER_EPOCHS, TopicPartition, read_leader_epochs
-from kcore.storage.files import OS, FileSystem, is_there, path_in
+from kcore.storage.files import OS, Closing, FileSystem, is_there, path_in
 from kcore.storage.log.segment import Segment, is_segment
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata
 from kcore.types import Uuid
@@ -30,7 +29,7 @@ def segment_files(folder: Path, files: FileSystem = OS) -> list[Path]:
     return [path_in(folder, name) for name in sorted(filter(is_segment, files.names(folder)))]
 
 
-class Log:
+class Log(Closing):
     """One partition's log on disk. The segments stay mapped until `close`."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,12 +43,6 @@ class Log:
             epochs = folder / LEADER_EPOCHS
             self.leader_epochs: list[EpochEntry] = read_leader_epochs(epochs) if is_there(epochs) else []
             self._closing = opened.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Unmaps all segments."""

@@ -4,14 +4,13 @@ import mmap
 import re
 from functools import cached_property, lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
 from kcore.broker.replicas.transactions import AbortedTransaction
 from kcore.errors import DecodeError, StorageError
-from kcore.storage.files import OS, FileSystem, is_there, opened, path_in
+from kcore.storage.files import OS, Closing, FileSystem, is_there, opened, path_in
 from kcore.storage.log.indexes import MOST_SEGMENT, OffsetIndex, TimeIndex, read_aborted
 from kcore.wire.record_batch import RecordBatches, scan_batches
 
@@ -61,7 +60,7 @@ def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
             raise StorageError(f"{path}: it became shorter meanwhile") from None
 
 
-class Segment:
+class Segment(Closing):
     """One mapped segment. Its batches are scanned at the first use; records are not decoded."""
 
     def __init__(self, path: Path, files: FileSystem = OS) -> None:
@@ -70,12 +69,6 @@ class Segment:
         self.base_offset = base_offset_of(path)
         self.data = map_file(path, files)
         self._files = files
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Unmaps the file; no view of `data` may exist any more."""

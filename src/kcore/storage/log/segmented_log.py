@@ -184,7 +184,7 @@ class SegmentedLog:
             segment.moved_to(folder)
 
     def duplicate(self) -> int | None:
-        """The result of `LogWriter.duplicate`; all segments but the last are durable."""
+        """A descriptor of the last segment for an fsync (`LogWriter.duplicate`); other segments are durable already."""
         return self._writer.duplicate()
 
     # Appends.
@@ -259,7 +259,9 @@ class SegmentedLog:
         is_cut = offset < self.end_offset
         if is_cut:
             self._cut(offset)
-        self._forget_epochs(min(offset, self.end_offset))
+        known = self.epochs.entries[:]
+        self.epochs.truncate_from_end(min(offset, self.end_offset))
+        self._write_epochs_unless(known)
         return is_cut
 
     def _cut(self, offset: int) -> None:
@@ -311,11 +313,6 @@ class SegmentedLog:
         self.epochs.truncate_from_start(offset)
         self._write_epochs_unless(known)
         return gone
-
-    def _forget_epochs(self, end_offset: int) -> None:
-        known = self.epochs.entries[:]
-        self.epochs.truncate_from_end(end_offset)
-        self._write_epochs_unless(known)
 
     def _write_epochs_unless(self, known: object) -> None:
         if self.epochs.entries != known:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from kcore.errors import RaftLogError, StorageError
 from kcore.raft.log.batches import SplitBatches, StoredBatch, begins_inside, check_sequence, size_of, split_batches
@@ -17,7 +17,7 @@ from kcore.raft.log.raft_log import Appended, SnapshotPiece, gives_way_to
 from kcore.replication.raft_log import NEWEST_LEVEL, Level, OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.replication.raft_log import RaftLog as Rules
 from kcore.storage.checkpoints import OFFSETS, read_offsets, write_offsets
-from kcore.storage.files import OS, FileSystem, is_there, lock_directory, path_in, sync_folder
+from kcore.storage.files import OS, Closing, FileSystem, is_there, lock_directory, path_in, sync_folder
 from kcore.storage.log.last_reads import FEW_BYTES, LastAppends, LastReads
 from kcore.storage.log.partition_folder import partition_of
 from kcore.storage.log.segment import Segment
@@ -77,7 +77,7 @@ class _Writing:
             raise StorageError(f"{self._folder}: {error}") from error
 
 
-class DiskRaftLog:
+class DiskRaftLog(Closing):
     """A RaftLog in a `__cluster_metadata-0` folder, which only this object changes. StorageError if the disk fails.
 
     All methods but `flush` must be called in one thread. After an append fails because the disk is full, the log has no
@@ -177,12 +177,6 @@ class DiskRaftLog:
         points = self._recovery_points | {self._partition: offset}
         write_offsets(path_in(self._above, RECOVERY_POINTS), points, self._files)
         self._recovery_points = points
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """Makes the log durable and closes it, so that the next start need not check any batch."""

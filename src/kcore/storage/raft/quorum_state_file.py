@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kcore.errors import EncodeError, StorageError, UnsupportedVersionError
 from kcore.schema.quorum_state import QuorumStateData
-from kcore.storage.files import OS, FileSystem, naming, read_bytes, text_of, write_atomically
+from kcore.storage.files import OS, FileSystem, naming, read_bytes, text_of
 from kcore.wire.jsonform import from_json, to_json
 
 _VERSION: Final = "data_version"
@@ -62,13 +62,3 @@ def read_quorum_state(path: Path, files: FileSystem = OS) -> tuple[QuorumStateDa
     """Reads a file as `parse_quorum_state` does."""
     with naming(path):
         return parse_quorum_state(read_bytes(path, files=files))
-
-
-def write_quorum_state(path: Path, state: QuorumStateData, version: int, files: FileSystem = OS) -> None:
-    """Replaces a quorum-state file atomically."""
-    write_formatted(path, format_quorum_state(state, version), files)
-
-
-def write_formatted(path: Path, data: bytes, files: FileSystem = OS) -> None:
-    """Replaces a quorum-state file atomically by `data`, the result of `format_quorum_state`."""
-    write_atomically(path, data, files)

@@ -17,12 +17,12 @@ from kcore.metadata.table.directory_table import is_reserved_directory
 from kcore.raft.membership.replicas import NO_DIRECTORY, ElectionState, ReplicaKey
 from kcore.replication.raft_log import NEWEST_LEVEL, Level
 from kcore.schema.quorum_state import QuorumStateData, Voter
-from kcore.storage.files import OS, FileSystem, is_there, naming, path_in, read_bytes
+from kcore.storage.files import OS, FileSystem, is_there, naming, path_in, read_bytes, write_atomically
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.meta_properties import META_PROPERTIES, MetaProperties, read_meta_properties, write_meta_properties
 from kcore.storage.partition_metadata import PARTITION_METADATA, read_partition_metadata, write_partition_metadata
 from kcore.storage.raft.file_raft_log import DiskRaftLog, Refusals
-from kcore.storage.raft.quorum_state_file import format_quorum_state, parse_quorum_state, write_formatted
+from kcore.storage.raft.quorum_state_file import format_quorum_state, parse_quorum_state, read_quorum_state
 from kcore.types import METADATA_TOPIC_ID, Uuid
 
 logger = logging.getLogger(__name__)
@@ -86,8 +86,7 @@ class RaftDirectory:
         """Raises StorageError in a dynamic quorum, which identifies voters by their directory.id (KIP-853)."""
         if not is_there(self._quorum_state, self._files):
             return
-        with naming(self._quorum_state):
-            _, version = parse_quorum_state(read_bytes(self._quorum_state, files=self._files))
+        _, version = read_quorum_state(self._quorum_state, self._files)
         if version:
             raise StorageError(
                 f"{meta_path}: directory.id was not found, by which the quorum knows this node: restore it"
@@ -148,7 +147,7 @@ class RaftDirectory:
         """Writes the election to quorum-state; durable on return. A crash leaves the old or the new content."""
         data = _bytes_of(election, min(kraft_version, 1), self._voters)
         with Refusals(self.folder):
-            write_formatted(self._quorum_state, data, self._files)
+            write_atomically(self._quorum_state, data, self._files)
 
 
 def read_election(folder: Path, files: FileSystem = OS) -> ElectionState | None:

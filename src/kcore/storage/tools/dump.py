@@ -31,7 +31,6 @@ from kcore.wire.record_batch import (
 from kcore.wire.record_building import CODECS
 from kcore.wire.records import Record, control_message, decode_records
 
-INDENT: Final = "|"
 _MOST_SEQUENCE: Final = 2**31 - 1
 _CONTROL_NAMES: Final = {
     "SNAPSHOT_HEADER": "SnapshotHeader",
@@ -171,7 +170,7 @@ def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
             shown.append(control_text(record))
     if record.control is None:
         shown += _contents(record, detail)
-    return f"{INDENT} {' '.join(shown)}" if shown else ""
+    return f"| {' '.join(shown)}" if shown else ""
 
 
 def shown_name(name: str) -> str:

@@ -25,8 +25,8 @@ ROOT = RequestInfo(3, 0, 0, KafkaPrincipal("root"))
 TOPIC, LITERAL, PREFIXED, MATCH, ANY, READ, ALLOW = 2, 3, 4, 2, 1, 3, 3
 
 
-def a_world(**settings: object) -> ControllerContext:
-    return a_context(has_authorizer=True, super_users=("User:root",), **settings)
+def a_world(level: int = 29, **settings: object) -> ControllerContext:
+    return a_context(level, has_authorizer=True, super_users=("User:root",), **settings)
 
 
 def creation(name: str = "t", **values: object) -> AclCreation:
@@ -258,3 +258,26 @@ def test_an_entry_that_two_filters_match_is_removed_once() -> None:
     decision = on_delete_acls(context, DeleteAclsRequest(filters=[wanted("t"), wanted(None)]), ROOT)
     assert len(decision.records) == 1
     assert [len(each.matching_acls) for each in decision.response.filter_results] == [1, 1]
+
+
+def errors_by_host(context: ControllerContext, *hosts: str) -> list[int]:
+    decided = on_create_acls(context, CreateAclsRequest(creations=[creation(host=each) for each in hosts]), ROOT)
+    assert len(decided.records) == sum(not each.error_code for each in decided.response.results)
+    return [each.error_code for each in decided.response.results]
+
+
+HOSTS = ("", "10.0.0.0/8", "10.0.0.0/33", "10.0.0.1", "anything", "*")
+
+
+def test_hosts_are_checked_from_4_4_on_and_blocks_need_its_level() -> None:
+    invalid, unsupported = Errors.INVALID_REQUEST, Errors.UNSUPPORTED_VERSION
+    assert errors_by_host(a_world(release="4.3.1"), *HOSTS) == [0] * 6
+    assert errors_by_host(a_world(31, release="4.4.0"), *HOSTS) == [invalid, unsupported, unsupported, 0, 0, 0]
+    assert errors_by_host(a_world(32, release="4.4.0"), *HOSTS) == [invalid, 0, invalid, 0, 0, 0]
+
+
+def test_a_client_in_a_block_is_authorized_from_4_4_on() -> None:
+    for release, allowed in (("4.3.1", False), ("4.4.0", True)):
+        context = a_world(32 if allowed else 29, release=release)
+        applied(context, on_create_acls(context, CreateAclsRequest(creations=[creation(host="10.0.0.0/8")]), ROOT))
+        assert context.authorizer.allows(KafkaPrincipal("alice"), "10.9.8.7", READ, TOPIC, "t") is allowed

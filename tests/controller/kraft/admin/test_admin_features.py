@@ -224,3 +224,17 @@ def test_a_voter_of_a_dynamic_quorum_that_has_not_registered_stops_an_upgrade() 
     context.raft.voter_ids = frozenset({3000, 3001})
     context.image.apply(registered(3001))
     assert updated(context, ("metadata.version", 30, UPGRADE)).records
+
+
+def test_share_version_2_is_known_from_4_4_on() -> None:
+    supported = {**SUPPORTED, "share.version": (0, 2)}
+    for release, level, error in (("4.3.1", 30, Errors.INVALID_UPDATE_VERSION), ("4.4.0", 31, Errors.NONE)):
+        context = a_world(level, release=release, supported_features=supported)
+        assert updated(context, ("share.version", 2, UPGRADE)).response.error_code == error
+
+
+def test_a_downgrade_across_4_4_iv1_or_iv2_might_lose_metadata() -> None:
+    supported = {**SUPPORTED, "metadata.version": (7, 33)}
+    for level, to, error in ((33, 32, 95), (32, 31, 95), (31, 30, 0), (33, 33, 0)):
+        context = a_world(level, release="4.4.0", supported_features=supported)
+        assert updated(context, ("metadata.version", to, SAFE if to < level else UPGRADE)).response.error_code == error

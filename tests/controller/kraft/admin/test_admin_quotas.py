@@ -164,3 +164,13 @@ def test_who_may_not_alter_configs_changes_nothing() -> None:
     assert [each.error_code for each in decision.response.entries] == [Errors.CLUSTER_AUTHORIZATION_FAILED]
     assert messages(decision) == ["Cluster authorization failed."]
     assert not decision.records
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_a_quota_is_finite_from_4_4_on(value: float) -> None:
+    ops = (("request_percentage", value),)
+    assert messages(altered(a_context(release="4.4.0"), entry(("user", "a"), ops=ops))) == [
+        "Quota request_percentage must be a finite number"
+    ]
+    older = altered(a_context(release="4.3.1"), entry(("user", "a"), ops=ops))
+    assert messages(older) == (["Quota request_percentage must be greater than 0"] if value < 0 else [None])

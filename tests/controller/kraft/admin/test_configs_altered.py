@@ -197,3 +197,25 @@ def test_the_value_of_a_password_is_not_reported() -> None:
         assert names >= ({"no.such", "ssl.key.password", "listener.name.x.ssl.key.password"} if name else {"no.such"})
         assert {each.value for each in found} == {None}
         assert {synonym.value for each in found for synonym in each.synonyms} == {None}
+
+
+REMOTE = {"remote.storage.enable": "true", "retention.ms": "1000", "retention.bytes": "2000"}
+
+
+@pytest.mark.parametrize(
+    ("configs", "refused"),
+    [
+        ({"remote.copy.lag.ms": "1000", "remote.copy.lag.bytes": "2000"}, ""),
+        ({"remote.copy.lag.ms": "-1", "remote.copy.lag.bytes": "-1"}, ""),
+        ({"remote.copy.lag.bytes": "5", "retention.bytes": "-1"}, ""),
+        ({"remote.copy.lag.ms": "1001"}, "ms (effective value: 1000)"),
+        ({"remote.copy.lag.ms": "8", "local.retention.ms": "7"}, "ms (effective value: 7)"),
+        ({"remote.copy.lag.bytes": "2001", "remote.copy.lag.ms": "1001"}, "bytes (effective value: 2000)"),
+    ],
+)
+def test_segments_are_copied_before_their_local_copies_are_deleted(configs: dict[str, str], refused: str) -> None:
+    static = {"remote.log.storage.system.enable": "true"}
+    context = with_topic(level=30, release="4.4.0", static_configs=static)
+    changes = [(name, SET, value) for name, value in {**REMOTE, **configs}.items()]
+    [answer] = alter(context, ((TOPIC, "a"), changes)).response.responses
+    assert (answer.error_code, refused in (answer.error_message or "")) == (40 if refused else 0, True)

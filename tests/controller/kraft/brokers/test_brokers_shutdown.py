@@ -204,7 +204,8 @@ def test_an_offline_directory_takes_the_broker_out_of_its_isrs() -> None:
     a_topic(context, 2, [1, 2, 3])
     directories = [uuid(1001), uuid(2001)]
     take_effect(context, ask(context, a_registration(1, 1, log_dirs=directories)))
-    decision = take_effect(context, ask(context, a_heartbeat(context, 1, offline_log_dirs=[uuid(1001), uuid(9)])))
+    offline = [uuid(1001), uuid(9), uuid(1002)]  # The last two are unknown, and a directory of broker 2.
+    decision = take_effect(context, ask(context, a_heartbeat(context, 1, offline_log_dirs=offline)))
     assert [len(each) for each in changes_of(decision)] == [2]
     assert context.image.partition("topic-1", 1).isr == (2, 3)
     assert context.image.brokers[1].directories == (uuid(2001),)

@@ -50,7 +50,15 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
-from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.schema.partitions import (
+    AlterPartitionReassignmentsRequest,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 from kcore.wire.records import decode_records
@@ -253,3 +261,32 @@ def test_a_forgotten_brokers_directories_stay_those_of_its_replicas() -> None:
     a_topic(context, 1, [1, 2, 3])
     put(context, UnregisterBrokerRecord(broker_id=2, broker_epoch=context.image.brokers[2].epoch))
     assert context.image.partition(TOPIC, 0).directories == (FIRST, uuid(1002), uuid(1003))
+
+
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
+def test_a_manual_assignment_names_no_cordoned_broker_from_4_4_on(release: str) -> None:
+    """Unless one of the broker's directories is not cordoned."""
+    context = a_cluster(level=30, release=release)
+    a_topic(context, 1, [2, 3])
+    beat(context, 1, cordoned_log_dirs=[FIRST])
+    wanted = 0 if release == "4.3.1" else Errors.INVALID_REPLICA_ASSIGNMENT
+    assert assigned_by_hand(context, [1, 2]) == [wanted] * 3
+    assert assigned_by_hand(context, [3, 2]) == [0] * 3
+    beat(context, 1, cordoned_log_dirs=[uuid(7)])
+    assert assigned_by_hand(context, [1, 2]) == [0] * 3
+
+
+def assigned_by_hand(context: ControllerContext, brokers: list[int]) -> list[int]:
+    """The errors of CreateTopics, CreatePartitions and AlterPartitionReassignments; nothing takes effect."""
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=brokers)
+    topic = CreatableTopic(name="new", num_partitions=-1, replication_factor=-1, assignments=[assignment])
+    created = ask(context, CreateTopicsRequest(topics=[topic]), version=7).response
+    more = CreatePartitionsTopic(name=TOPIC, count=2, assignments=[CreatePartitionsAssignment(broker_ids=brokers)])
+    grown = ask(context, CreatePartitionsRequest(topics=[more]), version=3).response
+    move = ReassignableTopic(name=TOPIC, partitions=[ReassignablePartition(partition_index=0, replicas=brokers)])
+    moved = ask(context, AlterPartitionReassignmentsRequest(topics=[move]), version=1).response
+    found: Any = created, grown, moved
+    items = found[0].topics[0], found[1].results[0], found[2].responses[0].partitions[0]
+    messages = {each.error_message for each in items if each.error_code}
+    assert messages <= {"The manual partition assignment includes broker 1, but all its log directories are cordoned."}
+    return [each.error_code for each in items]

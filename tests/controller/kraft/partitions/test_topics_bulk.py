@@ -231,3 +231,28 @@ def test_which_partition_says_how_many_replicas_a_topic_has(partitions: int, fir
     table = written(context, create(context, by_hand)).image.table
     table.set_replicas([table.row_of("a", first)], [[1, 2, 3]])
     assert replication_factor(table, table.topics.row("a"), partitions) == 3
+
+
+def grown_together(counts: dict[str, int], **settings: object) -> tuple[list[tuple[int, str | None]], int]:
+    """Errors of CreatePartitions in topics a and b of one partition each, and the number of records."""
+    context = a_cluster(**settings)
+    written(context, create(context, a_topic("a"), a_topic("b")))
+    topics = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in counts.items()]
+    decision = ask(context, CreatePartitionsRequest(topics=topics), version=3)
+    assert isinstance(decision.response, CreatePartitionsResponse)
+    errors = [(each.error_code, each.error_message) for each in decision.response.results]
+    return errors, sum(map(len, decision.records))
+
+
+def test_too_many_new_partitions_refuse_the_whole_request_from_4_4_on() -> None:
+    """Topics that the request does not grow, or that are unknown, do not count."""
+    message = "Excessively large number of additional partitions per request."
+    refused = [(Errors.POLICY_VIOLATION, message)] * 2, 0
+    ways = {"release": "4.4.0", "kafka_way": KAFKA_WAY}
+    assert grown_together({"a": 5_002, "b": 5_001}, **ways) == refused
+    assert grown_together({"a": 5_001, "b": 5_001}, **ways) == ([(0, None)] * 2, 10_000)
+    errors, records = grown_together({"a": 10_001, "b": -1, "missing": 9}, **ways)
+    assert (records, {code for code, _ in errors}) == (10_000, {0, 37, 3})
+    assert grown_together({"a": 5_002, "b": 5_001}, release="4.4.0") == ([(0, None)] * 2, 10_001)
+    errors, records = grown_together({"a": 5_002, "b": 5_001}, release="4.3.1", kafka_way=KAFKA_WAY)
+    assert sorted(code for code, _ in errors) == [-1, 0] and records

@@ -333,13 +333,26 @@ def _removed_voters(difference: Difference, story: Json, step: Json) -> bool:
     if step["kind"] != "request" or step["api"] != "UpdateFeatures":
         return False
     said = (step["response"] or {}).get("errorMessage") or ""
-    return re.search(r"Controller \d+ (does not support|only supports)", said) is not None
+    return re.search(r"Controller -?\d+ (does not support|only supports)", said) is not None
+
+
+def _offline_leaders(difference: Difference, story: Json, step: Json) -> bool:
+    """An assignment brings a replica online, and kcore elects it at once: nothing else differs."""
+    if step["kind"] != "request" or step["api"] != "AssignReplicasToDirs" or difference.what == "response":
+        return False
+    wanted, found = _records(difference.expected), _records(difference.found)
+    waiting = [{**each, "json": {**each["json"]}} for each in found]
+    for each, record in zip(waiting, wanted, strict=False):
+        if "leader" not in record["json"]:
+            each["json"].pop("leader", None)
+    return bool(wanted) and waiting == wanted
 
 
 EXPLANATIONS: Final[dict[str, Explains]] = {
     departures.REMOVED_VOTERS: _removed_voters,
     departures.CONFIG_OPERATION: _config_operation,
     departures.RECOVERY_STATE: _recovery_state,
+    departures.OFFLINE_LEADERS: _offline_leaders,
     departures.STALE_ELIGIBLE: _stale_eligible,
     departures.ABORTED_RECORDS: _aborted_records,
     departures.DELETED_SETTINGS: _deleted_topics_settings,

@@ -13,10 +13,11 @@ from controller.kraft.recorded.differences import Difference
 from controller.kraft.recorded.explanations import EXPLANATIONS, codes, explanation, unexplained
 from controller.kraft.recorded.story_wire import Json
 from controller.kraft.stories import Follower
-from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY
+from kcore.controller.kraft.departures import DEPARTURES, KAFKA_WAY, OFFLINE_LEADERS
 from kcore.server.security import request_throttle
 
-RELEASES = ["4.3.1", "4.1.2", "3.9.1"]
+RELEASES = ["4.3.1", "4.1.2", "3.9.1"]  # With recordings of restarts and standbys.
+OF_ONE_NODE = ["4.4.0", *RELEASES]
 KCORE_WAY: frozenset[str] = frozenset()
 WAYS = pytest.mark.parametrize("kafka_way", [KAFKA_WAY, KCORE_WAY], ids=["kafka's way", "kcore's way"])
 
@@ -24,7 +25,7 @@ WAYS = pytest.mark.parametrize("kafka_way", [KAFKA_WAY, KCORE_WAY], ids=["kafka'
 @pytest.mark.long
 @pytest.mark.recorded
 @WAYS
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", OF_ONE_NODE)
 def test_every_step_is_decided_as_kafka_did(release: str, kafka_way: frozenset[str]) -> None:
     """Upon Kafka's own state; with all switches on Kafka's side literally, else but for what a departure explains."""
     found: list[Difference] = []
@@ -36,7 +37,7 @@ def test_every_step_is_decided_as_kafka_did(release: str, kafka_way: frozenset[s
 @pytest.mark.long
 @pytest.mark.recorded
 @WAYS
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", OF_ONE_NODE)
 def test_a_controller_runs_every_story_as_kafka_did(release: str, kafka_way: frozenset[str]) -> None:
     """On its own state and log; what a departure explains may differ, and where states part the story ends."""
     found: list[Difference] = []
@@ -264,6 +265,21 @@ def test_what_a_standby_does_by_default_is_its_departure_alone(name: str, releas
 
 def asked_of_standbys(story: Json) -> set[int]:
     return {place for place, step in enumerate(story["steps"]) if step["kind"] == "request" and "node" in step}
+
+
+def test_an_election_at_once_explains_no_other_difference() -> None:
+    """4.4.0-119: an assignment brings a replica online, and kcore elects it."""
+    way = KAFKA_WAY - {OFFLINE_LEADERS}
+    story = next(each for each in cases.load("controller_stories_4.4.0-public") if each["story"] == "4.4.0-119")
+    [found] = Follower(story, way).differences()
+    assert (explanation(found, story, way), explanation(found, story, KAFKA_WAY)) == (OFFLINE_LEADERS, None)
+    for name, value in (("directories", []), ("isr", [1])):
+        worse = deepcopy(found)
+        next(each for each in worse.found if "leader" in each["json"])["json"][name] = value
+        assert explanation(worse, story, way) is None
+    less = deepcopy(found)
+    del less.found[0]
+    assert explanation(less, story, way) is None
 
 
 def test_explanations_are_of_the_table() -> None:

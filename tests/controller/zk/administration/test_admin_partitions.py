@@ -131,15 +131,15 @@ def test_internal_topics_grow_where_groups_are_coordinated() -> None:
 
 def test_topics_that_cannot_grow() -> None:
     cluster = small([1, 2])
-    cluster.write_topic("doomed", [1])
+    cluster.write_topic("deleted", [1])
     cluster.run()
-    cluster.active.topics_to_be_deleted.add("doomed")
+    cluster.active.topics_to_be_deleted.add("deleted")
     asked = [
-        CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("twice", "twice", "doomed", "gone")
+        CreatePartitionsTopic(name=name, count=2, assignments=None) for name in ("twice", "twice", "deleted", "gone")
     ]
     assert grow_all(cluster, *asked) == {
         "twice": (Errors.INVALID_REQUEST, "Duplicate topic in request."),
-        "doomed": (Errors.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion."),
+        "deleted": (Errors.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion."),
         "gone": (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'gone' does not exist."),
     }
 

@@ -123,7 +123,7 @@ def test_replicas_by_hand_may_be_on_brokers_that_are_dead() -> None:
     ("asked", "expected"),
     [
         (topic("t", 1, 1), (Errors.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")),
-        (topic("doomed", 1, 1), (Errors.TOPIC_ALREADY_EXISTS, "Topic 'doomed' is marked for deletion.")),
+        (topic("deleted", 1, 1), (Errors.TOPIC_ALREADY_EXISTS, "Topic 'deleted' is marked for deletion.")),
         (topic("unseen", 1, 1), (Errors.TOPIC_ALREADY_EXISTS, "Topic 'unseen' already exists.")),
         (
             topic("new", 1, 1, configs={"retention.ms": None}),
@@ -190,7 +190,7 @@ def test_what_cannot_be_made(asked: CreatableTopic, expected: tuple[Errors, str]
     cluster = small([1])
     cluster.write_topic("a.b", [1])
     cluster.run()
-    cluster.tree.create(znodes.delete_topic_path("doomed"))
+    cluster.tree.create(znodes.delete_topic_path("deleted"))
     cluster.tree.watched_children.clear()
     cluster.write_topic("unseen", [1])
     before = admin.subjects(cluster)

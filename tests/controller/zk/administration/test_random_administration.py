@@ -43,8 +43,8 @@ class AdministeredWorld(World):
 
     def states(self) -> dict[str, tuple[PartitionStateNode, int]]:
         """The states of the partitions whose topics are not being deleted."""
-        doomed = self.made.active.topics_to_be_deleted
-        return {name: state for name, state in super().states().items() if name.split("-")[0] not in doomed}
+        deleted = self.made.active.topics_to_be_deleted
+        return {name: state for name, state in super().states().items() if name.split("-")[0] not in deleted}
 
     # Events.
 

@@ -68,10 +68,10 @@ def test_preferred_leaders_of_all_partitions() -> None:
 def test_each_named_partition_is_answered() -> None:
     cluster = unbalanced()
     alter_partition(cluster, 2, [2, 4], partition=1)
-    cluster.active.topics_to_be_deleted.add("doomed")
-    cluster.write_topic("doomed", [1, 2])
+    cluster.active.topics_to_be_deleted.add("deleted")
+    cluster.write_topic("deleted", [1, 2])
     cluster.run()
-    assert elect(cluster, {"t": [0, 1, 2, 9], "doomed": [0], "nowhere": [0]}) == {
+    assert elect(cluster, {"t": [0, 1, 2, 9], "deleted": [0], "nowhere": [0]}) == {
         ("t", 0): (Errors.NONE, None),
         ("t", 1): (
             Errors.PREFERRED_LEADER_NOT_AVAILABLE,
@@ -79,7 +79,7 @@ def test_each_named_partition_is_answered() -> None:
         ),
         ("t", 2): (Errors.ELECTION_NOT_NEEDED, None),
         ("t", 9): (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
-        ("doomed", 0): (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"),
+        ("deleted", 0): (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted"),
         ("nowhere", 0): (Errors.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."),
     }
     assert leaders_of_t(cluster) == [1, 2, 2, 3]
@@ -88,13 +88,13 @@ def test_each_named_partition_is_answered() -> None:
 def test_an_election_of_all_leaves_topics_out_that_are_being_deleted() -> None:
     """kafka-leader-election --all-topic-partitions ends with exit code 1 if one of those answered has an error."""
     cluster = unbalanced()
-    cluster.write_topic("doomed", [1, 2])
+    cluster.write_topic("deleted", [1, 2])
     cluster.run()
-    cluster.active.topics_to_be_deleted.add("doomed")
+    cluster.active.topics_to_be_deleted.add("deleted")
     for kind in (0, 1):
-        assert ("doomed", 0) not in elect(cluster, None, kind=kind)
-    assert elect(cluster, {"doomed": [0]}) == {
-        ("doomed", 0): (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+        assert ("deleted", 0) not in elect(cluster, None, kind=kind)
+    assert elect(cluster, {"deleted": [0]}) == {
+        ("deleted", 0): (Errors.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
     }
 
 

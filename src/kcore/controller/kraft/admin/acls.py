@@ -3,11 +3,12 @@
 Source: AclControlManager, AclApis, ClusterMetadataAuthorizer, AclBindingFilter.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
+from kcore.controller.rules.acl_hosts import block_of, is_block
 from kcore.controller.rules.acls import (
     FOR_FILTERS,
     OPERATIONS,
@@ -74,15 +75,16 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
     if ACLS_FAIL_TOGETHER in context.config.kafka_way and any(is_of_a_filter(each) for each in rows):
         return Decision(refused(request, Errors.UNKNOWN_SERVER_ERROR))
     reasons = [FOR_FILTERS if is_of_a_filter(each) else reason_no_resource(each) for each in rows]
-    context.call_controller({place: _result(reason) for place, reason in enumerate(reasons) if reason is not None})
+    flaws = [None if each is None else _invalid(each) for each in reasons]
+    context.call_controller({place: _result(flaw) for place, flaw in enumerate(flaws) if flaw is not None})
     index, image, operations = context.authorizer.index.of(context.image), context.image, _operations(context)
     results: list[AclCreationResult] = []
     records: dict[AclKey, Versioned] = {}
-    for each, no_resource in zip(rows, reasons, strict=True):
-        reason = no_resource or _reason_no_entry(each, operations)
-        results.append(_result(reason))
+    for each, of_resource in zip(rows, flaws, strict=True):
+        flaw = of_resource or _flaw_of_entry(context, each, operations)
+        results.append(_result(flaw))
         record = _entry(each)
-        if reason is None and (key := key_of(record)) not in index and key not in records:
+        if flaw is None and (key := key_of(record)) not in index and key not in records:
             record.id = _new_id(context, image)
             records[key] = Versioned(record)
     if context.has_record_limits and len(records) > MOST_RECORDS:
@@ -90,9 +92,20 @@ def on_create_acls(context: ControllerContext, request: CreateAclsRequest, info:
     return Decision(CreateAclsResponse(results=results), tuple(records.values()))
 
 
-def _result(reason_refused: str | None) -> AclCreationResult:
-    error = Errors.NONE if reason_refused is None else Errors.INVALID_REQUEST
-    return AclCreationResult(error_code=error, error_message=reason_refused or "")
+class _Flaw(NamedTuple):
+    """Why an entry is refused."""
+
+    error: Errors
+    message: str
+
+
+def _invalid(reason: str) -> _Flaw:
+    return _Flaw(Errors.INVALID_REQUEST, reason)
+
+
+def _result(flaw: _Flaw | None) -> AclCreationResult:
+    error, message = (Errors.NONE, "") if flaw is None else flaw
+    return AclCreationResult(error_code=error, error_message=message)
 
 
 def _new_id(context: ControllerContext, image: ClusterImage) -> Uuid:
@@ -118,8 +131,30 @@ def _operations(context: ControllerContext) -> range:
     return OPERATIONS if context.config.rules.has_two_phase_commit_operation else OPERATIONS_OF_3_9
 
 
+def _flaw_of_entry(context: ControllerContext, row: AclCreation, operations: range) -> _Flaw | None:
+    """The error if an entry is invalid, otherwise None (AclControlManager.validateNewAcl)."""
+    if (reason := _reason_no_entry(row, operations)) is not None:
+        return _invalid(reason)
+    return _flaw_of_host(context, row.host) if context.config.rules.checks_acl_hosts else None
+
+
+def _flaw_of_host(context: ControllerContext, host: str) -> _Flaw | None:
+    """The error if no ACL may have the host, otherwise None (AclControlManager.validateHostPattern)."""
+    if not host:
+        return _invalid("Host pattern cannot be null or empty")
+    if not is_block(host):
+        return None
+    if not context.version.cidr_acls_supported:
+        message = "CIDR-based ACL host patterns require metadata version 4.4-IV1 or higher."
+        return _Flaw(Errors.UNSUPPORTED_VERSION, message)
+    try:
+        block_of(host)
+    except ValueError as error:
+        return _invalid(f"Invalid CIDR notation '{host}': {error}")
+    return None
+
+
 def _reason_no_entry(row: AclCreation, operations: range) -> str | None:
-    """Kafka's error message if an entry is invalid, otherwise None (AclControlManager.validateNewAcl)."""
     if row.resource_type not in RESOURCE_TYPES:
         return "Invalid resourceType UNKNOWN"
     if row.resource_pattern_type not in (LITERAL, PREFIXED):

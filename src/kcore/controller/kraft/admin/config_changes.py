@@ -58,6 +58,9 @@ def check_topic(
     _check_policy(config.rules, values["cleanup.policy"])
     _check_local("bytes", values, retention_is_unlimited=int(values["retention.bytes"]) <= -1)
     _check_local("ms", values, retention_is_unlimited=values["retention.ms"] == "-1")
+    for unit in ("bytes", "ms"):
+        if f"remote.copy.lag.{unit}" in values:
+            _check_lag(unit, values)
     if values["remote.log.copy.disable"] == TRUE:
         for unit in ("bytes", "ms"):
             if values[f"local.retention.{unit}"] not in ("-2", values[f"retention.{unit}"]):
@@ -87,6 +90,16 @@ def _check_local(unit: str, values: Mapping[str, str], *, retention_is_unlimited
         _refuse(f"{wrong} -1 as {whole} value is set as {values[whole]}.")
     if local > int(values[whole]):
         _refuse(f"{wrong} more than {whole} property value: {values[whole]}")
+
+
+def _check_lag(unit: str, values: Mapping[str, str]) -> None:
+    """Refuse to copy segments later than their local copies are deleted (LogConfig.validateRemoteCopyLagTime)."""
+    name, local = f"remote.copy.lag.{unit}", f"local.retention.{unit}"
+    lag, kept = int(values[name]), int(values[local])
+    kept = int(values[f"retention.{unit}"]) if kept == -2 else kept
+    if 0 <= kept < lag:
+        limit = f"Value must not exceed {local} (effective value: {kept})"
+        _refuse(f"Invalid value {lag} for configuration {name}: {limit}")
 
 
 def _refuse(message: str) -> None:

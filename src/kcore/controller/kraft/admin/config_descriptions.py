@@ -13,6 +13,7 @@ from kcore.controller.kraft.admin.broker_settings import DYNAMIC, TYPES
 from kcore.controller.kraft.admin.config_changes import java_int
 from kcore.controller.kraft.admin.config_kinds import METRICS_CONFIGS, group_values
 from kcore.controller.kraft.admin.configs import error_of_access, known_kind
+from kcore.controller.kraft.admin.group_configs import ASSIGNOR, ASSIGNORS
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -58,9 +59,10 @@ def type_of(release: str, name: str) -> int:
 
 def is_dynamic(release: str, name: str) -> bool:
     """True if a node applies a change of the setting at run time (DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS)."""
-    return name in DYNAMIC and (
-        name != "advertised.listeners" or RELEASES[release].rules.advertised_listeners_are_dynamic
-    )
+    known = RELEASES[release]
+    if name == "advertised.listeners":
+        return known.rules.advertised_listeners_are_dynamic
+    return name in DYNAMIC or name in known.dynamic_broker_configs
 
 
 def is_sensitive(kind: int) -> bool:
@@ -204,7 +206,12 @@ def _scala_order(names: list[str]) -> list[str]:
     return sorted(names, key=place)
 
 
-_OWN_DEFAULTS: Final = frozenset({"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"})
+_OWN_DEFAULTS: Final = frozenset(  # Settings of groups for which nodes have no setting.
+    {
+        *("share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"),
+        *("errors.deadletterqueue.topic.name", "errors.deadletterqueue.copy.record.enable"),
+    }
+)
 Entries = list[schema.DescribeConfigsResourceResult]
 
 
@@ -318,9 +325,10 @@ class Describing:
             Errors.INVALID_REQUEST.raise_for("Group name must not be empty")
         own = self._own_settings(ConfigResourceType.GROUP, name)
         values = group_values(self._release, own, self._config.static_configs)
-        found = []
-        for each in listed(self._release, values, resource.configuration_keys):
-            config = RELEASES[self._release].group_configs[each]
+        found, known = [], RELEASES[self._release].group_configs
+        names = listed(self._release, values, resource.configuration_keys)
+        for each in sorted(names, key=lambda name: not known[name].is_internal):  # Internal settings come first.
+            config = known[each]
             synonyms = self._synonyms_of_group(config, values[each], is_own=each in own)
             found.append(entry(each, values[each], config.kind, synonyms, self._includes_synonyms))
         return found
@@ -332,6 +340,8 @@ class Describing:
             return [_synonym(config.name, value, ConfigSource.GROUP_CONFIG if is_own else ConfigSource.DEFAULT_CONFIG)]
         if config.name in _OWN_DEFAULTS:
             behind = [_synonym(config.name, config.default, ConfigSource.DEFAULT_CONFIG)]
+        elif config.name == ASSIGNOR:
+            behind = self._brokers.synonyms(ASSIGNORS, RELEASES[self._release].broker_lists[ASSIGNORS])
         else:
             behind = self._brokers.synonyms(f"group.{config.name}", config.default)
         return [_synonym(config.name, value, ConfigSource.GROUP_CONFIG), *behind] if is_own else behind

@@ -8,11 +8,12 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from kcore.controller.kraft.admin.group_configs import ASSIGNOR, assignors, check_own, check_reset
 from kcore.controller.rules.topic_configs import check_value
 from kcore.java_hash import hash_map_order, java_split
 from kcore.protocol_errors import Errors
 from kcore.releases.known import RELEASES
-from kcore.releases.settings import TopicConfig
+from kcore.releases.settings import TopicConfig, TopicConfigs
 from kcore.schema.configs import ConfigResourceType, ConfigType
 
 
@@ -86,9 +87,6 @@ def _check_pattern(pattern: str) -> None:
 _SESSION: Final = "session.timeout.ms"
 _HEARTBEAT: Final = "heartbeat.interval.ms"
 _ASSIGNMENT: Final = "assignment.interval.ms"
-_DURATION: Final = re.compile(
-    r"by_duration:[+]?P(?=.)([-+]?\d+D)?(T(?=.)([-+]?\d+H)?([-+]?\d+M)?([-+]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE
-)
 
 
 def group_values(release: str, configs: Mapping[str, str], static: Mapping[str, str]) -> dict[str, str]:
@@ -97,18 +95,20 @@ def group_values(release: str, configs: Mapping[str, str], static: Mapping[str, 
     `static`: server.properties, whose settings such as `group.consumer.session.timeout.ms` are the defaults.
     """
     known = RELEASES[release].group_configs
+    _check_names(known, configs)
+    values = {
+        name: check_value(config, configs.get(name, _default(config, static)))
+        for name, config in known.items()
+        if not config.is_internal or name in configs or f"group.{name}" in static
+    }
+    check_reset(values)
+    return values
+
+
+def _check_names(known: TopicConfigs, configs: Mapping[str, str]) -> None:
     for each in hash_map_order(configs):
         if each not in known:
             Errors.INVALID_CONFIG.raise_for(f"Unknown group config name: {each}")
-    values = {name: check_value(config, configs.get(name, _default(config, static))) for name, config in known.items()}
-    reset = values["share.auto.offset.reset"]
-    if reset not in ("latest", "earliest") and not (reset.startswith("by_d") and _DURATION.fullmatch(reset)):
-        name = "share.auto.offset.reset"
-        Errors.INVALID_CONFIG.raise_for(
-            f"Invalid value {reset} for configuration {name}: Invalid value `{reset}` for configuration {name}. The "
-            "value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
-        )
-    return values
 
 
 def group_defaults(release: str) -> frozenset[str]:
@@ -118,15 +118,20 @@ def group_defaults(release: str) -> frozenset[str]:
 
 
 def _default(config: TopicConfig, static: Mapping[str, str]) -> str:
-    return static.get(f"group.{config.name}", config.default)
+    return assignors(static)[0] if config.name == ASSIGNOR else static.get(f"group.{config.name}", config.default)
 
 
 def check_group(release: str, name: str, configs: Mapping[str, str], static: Mapping[str, str]) -> None:
     """InvalidRequestException or InvalidConfigurationException if a group may not have these settings."""
     if not name:
         Errors.INVALID_REQUEST.raise_for("Default group resources are not allowed.")
+    of_release = RELEASES[release]
+    if of_release.rules.checks_own_group_configs:
+        _check_names(of_release.group_configs, configs)
+        check_own(of_release.group_configs, of_release.group_bounds, configs, static)
+        return
     values = group_values(release, configs, static)
-    for bounds in RELEASES[release].group_bounds:
+    for bounds in of_release.group_bounds:
         if bounds.name.endswith(_ASSIGNMENT) and bounds.name not in configs:
             continue
         value = int(values[bounds.name])

@@ -24,7 +24,7 @@ from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 Changes = Mapping[Resource, Any]
-_LOOKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
+_CHECKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
 
 
 def known_kind(release: str, kind: int) -> bool:
@@ -116,7 +116,7 @@ def _distinct(
     found: dict[Resource, Any] = {}
     repeated: set[Resource] = set()
     for place, (resource, changes) in enumerate(given, 1):
-        if place % _LOOKED_AT_ONCE == 0:
+        if place % _CHECKED_AT_ONCE == 0:
             yield
         if not known_kind(context.config.release, resource[0]):
             answers.add(resource, Errors.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
@@ -135,7 +135,7 @@ def _permitted(
     """The resources that the principal may alter. Source: ControllerApis.authorizeAlterResource."""
     permitted = {}
     for place, (resource, change) in enumerate(changes.items(), 1):
-        if place % _LOOKED_AT_ONCE == 0:
+        if place % _CHECKED_AT_ONCE == 0:
             yield
         kind, name = resource
         if kind == ConfigResourceType.BROKER_LOGGER:

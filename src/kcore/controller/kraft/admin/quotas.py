@@ -90,6 +90,7 @@ def _decide(
     if (reason := reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS
+    must_be_finite = context.config.rules.refuses_infinite_quotas
     values = {each.key: None if each.remove else each.value for each in entry.ops}
     current = context.image.quotas.get(_key_of(entity), {})
     records = []
@@ -98,7 +99,7 @@ def _decide(
         if value is None:
             if key in current:
                 records.append(_record(entity, key, 0.0, remove=True))
-        elif (reason := reason_no_value(known, key, value)) is not None:
+        elif (reason := reason_no_value(known, key, value, must_be_finite=must_be_finite)) is not None:
             return reason
         elif key not in current or not _is_same(current[key], value):
             records.append(_record(entity, key, value, remove=False))

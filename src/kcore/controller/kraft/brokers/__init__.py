@@ -15,7 +15,7 @@ written does not influence later decisions through `heartbeats.py`.
   controller writes records of brokers, `controller/kraft/writing.py` updates this state.
 - `fencing.py`: the task that fences brokers whose sessions have ended; `controller/kraft/periodic.py` schedules it.
 - `records.py`: the records of each transition. `replication/kraft_events.py` decides the changes of the partitions.
-- `nodes.py`: UnregisterBroker, ControllerRegistration, AllocateProducerIds.
+- `nodes.py`: UnregisterBroker, ControllerRegistration, UnregisterController, AllocateProducerIds.
 
 `controller/kraft/log_lines.py` writes a line to the operator's log for each broker that is fenced, with the reason. The
 image applies the records (`metadata/image/image_brokers.py`). Brokers learn of them from the metadata log

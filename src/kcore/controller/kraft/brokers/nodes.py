@@ -1,4 +1,4 @@
-"""UnregisterBroker removes a broker; ControllerRegistration registers a controller's listeners and features.
+"""UnregisterBroker removes a broker; ControllerRegistration registers a controller, UnregisterController removes one.
 
 AllocateProducerIds allocates each block of producer ids to one broker only (KIP-730). Source: ClusterControlManager,
 ReplicationControlManager.unregisterBroker, ProducerIdControlManager.
@@ -10,11 +10,12 @@ from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
 from kcore.controller.kraft.brokers.registration import are_valid, merged
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import LISTENERS
-from kcore.controller.kraft.error_responses import unregister_broker
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_error_responses import unregister_broker
 from kcore.controller.rules.authorization import refusal
+from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
@@ -23,12 +24,15 @@ from kcore.schema.broker_lifecycle import (
     ControllerRegistrationResponse,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
+    UnregisterControllerRequest,
+    UnregisterControllerResponse,
 )
 from kcore.schema.metadata_records_brokers import (
     ControllerEndpoint,
     ControllerFeature,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
 )
 from kcore.schema.metadata_records_settings import ProducerIdsRecord
 from kcore.schema.producers import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -98,6 +102,29 @@ def on_controller_registration(
 
 def _not_registered(error: Errors) -> Decision:
     return Decision(ControllerRegistrationResponse(error_code=error, error_message=_MESSAGES[error]))
+
+
+def on_unregister_controller(
+    context: ControllerContext, request: UnregisterControllerRequest, info: RequestInfo
+) -> Decision:
+    """Remove the registration of another controller (KIP-1312). Needs ALTER of the cluster."""
+    if not context.is_authorized(info, ALTER):
+        return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
+    context.call_controller()
+    controller_id = request.controller_id
+    if controller_id == context.config.node_id:
+        message = "Controller cannot unregister itself while it is active."
+        return Decision(refused(request, Errors.INVALID_REQUEST, message))
+    if not context.version.controller_unregistration_supported:
+        message = "The current MetadataVersion is too old to support controller unregistration."
+        return Decision(refused(request, Errors.UNSUPPORTED_VERSION, message))
+    if controller_id not in context.image.controllers:
+        message = f"Controller ID {controller_id} is not currently registered."
+        return Decision(refused(request, Errors.CONTROLLER_ID_NOT_REGISTERED, message))
+    return Decision(
+        UnregisterControllerResponse(),
+        [Versioned(UnregisterControllerRecord(controller_id=controller_id))],
+    )
 
 
 def on_allocate_producer_ids(

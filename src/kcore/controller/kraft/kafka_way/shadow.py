@@ -1,7 +1,7 @@
 """The state of Kafka's controller that the image does not have, as far as switched-back departures need it."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from copy import deepcopy
 from typing import Final
 
@@ -127,7 +127,12 @@ class PublishedImage:
         if resource is not None:
             had = self._had_settings.setdefault(resource, resource in self.image.configs)
             if isinstance(record, RemoveTopicRecord) and self._keeps_settings and not had:
-                kept = _records_of(resource, self.image.configs.get(resource, {}))
+                settings = self.image.configs.get(resource, {})
+                kind, owner = resource
+                kept = [
+                    ConfigRecord(resource_type=kind, resource_name=owner, name=name, value=value)
+                    for name, value in settings.items()
+                ]
         if isinstance(record, TopicRecord) and record.name in self.image.topics:
             # An aborted transaction created a topic of this name. Kafka's image keeps both topics, by id.
             topics = self.image.topics
@@ -153,13 +158,9 @@ class PublishedImage:
             for name in hash_map_order(changed):
                 users = users | {name} if changed[name] else users - {name}
                 if not users:
-                    self._drop_credentials(mechanism)
+                    for _, user in [key for key in self.image.scram if key[0] == mechanism]:
+                        self.image.apply(RemoveUserScramCredentialRecord(name=user, mechanism=mechanism))
                     break
-
-    def _drop_credentials(self, mechanism: int) -> None:
-        for kind, name in [*self.image.scram]:
-            if kind == mechanism:
-                self.image.apply(RemoveUserScramCredentialRecord(name=name, mechanism=mechanism))
 
     def _resource_of(self, record: MetadataRecord) -> ConfigResource | None:
         """The resource whose settings the record changes, or None."""
@@ -168,13 +169,6 @@ class PublishedImage:
         if isinstance(record, RemoveTopicRecord) and (row := self.image.topics.row_of_id(record.topic_id)) is not None:
             return TOPIC, self.image.topics.names[row]
         return None
-
-
-def _records_of(resource: ConfigResource, settings: Mapping[str, str]) -> list[ConfigRecord]:
-    return [
-        ConfigRecord(resource_type=resource[0], resource_name=resource[1], name=name, value=value)
-        for name, value in settings.items()
-    ]
 
 
 def records_of_batches(batches: bytes) -> Iterator[tuple[int, MetadataRecord]]:
@@ -300,7 +294,7 @@ class KafkaShadow(Shadow):
 
     def __init__(self, kafka_way: frozenset[str]) -> None:
         self._way = kafka_way
-        self._asked_kraft_version: int | None = None  # From a refused request: written with the next records.
+        self._requested_kraft_version: int | None = None  # From a refused request: written with the next records.
         self.eligible = EligibleIndex() if STALE_ELIGIBLE in kafka_way else None
         self._committed_eligible = deepcopy(self.eligible)
         self.published = PublishedImage(kafka_way) if kafka_way & _OF_IMAGES else None
@@ -308,8 +302,8 @@ class KafkaShadow(Shadow):
         self._snapshot_end: int | None = None
 
     def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
-        wanted = self._asked_kraft_version if asked is None else asked
-        self._asked_kraft_version = None if has_records else wanted
+        wanted = self._requested_kraft_version if asked is None else asked
+        self._requested_kraft_version = None if has_records else wanted
         return wanted if has_records else None
 
     # Snapshots.
@@ -361,7 +355,7 @@ class KafkaShadow(Shadow):
     def on_reverted(self, offset: int) -> None:
         while self._written and self._written[-1].base_offset >= offset:
             self._written.pop()
-        self._asked_kraft_version = None
+        self._requested_kraft_version = None
         self.eligible = deepcopy(self._committed_eligible)
         for each in self._written:
             _replay(self.eligible, each.data)

@@ -3,7 +3,7 @@
 Source: ControllerApis.handleAlterPartitionReassignments, ReplicationControlManager.alterPartitionReassignments.
 """
 
-from collections.abc import Generator, Sequence, Set
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import Final, NamedTuple, Self, TypeAlias
@@ -22,6 +22,7 @@ from kcore.controller.kraft.leaders.named import (
     rows_named,
     topic_rows_by_name,
 )
+from kcore.controller.kraft.topics.placing import Assignable
 from kcore.controller.rules.authorization import refusal
 from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
@@ -106,7 +107,7 @@ def on_alter_partition_reassignments(
     table = context.image.table
     asked = yield from _Asked.of(table, request)
     yield from pause_if_many(len(asked.rows))
-    problems = yield from _problems(table, asked)
+    problems = yield from _problems(context, asked)
     decided = yield from _decided(context, asked, problems)
     if context.has_record_limits and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
         changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
@@ -147,10 +148,11 @@ def _responses(
 # Reasons for refusals.
 
 
-def _problems(table: PartitionTable, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
+def _problems(context: ControllerContext, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
     """The problem of each invalid entry, by place in the request."""
+    table = context.image.table
     problems: dict[int, _Problem] = {}
-    registered, too_often = {*table.brokers}, named_too_often(asked.rows).tolist()
+    assignable, too_often = Assignable(context), named_too_often(asked.rows).tolist()
     for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
         if place % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1:
             yield
@@ -161,7 +163,7 @@ def _problems(table: PartitionTable, asked: _Asked) -> Generator[None, None, dic
         elif partition.replicas is None:
             problem = None if row in table.adding or row in table.removing else _NOTHING_MOVES
         else:
-            problem = _problem_of_target(table, row, partition.replicas, registered)
+            problem = _problem_of_target(table, row, partition.replicas, assignable)
             if problem is None and not asked.allows_other_size:
                 problem = _problem_of_size(table, row, len(partition.replicas))
         if problem is not None:
@@ -177,7 +179,7 @@ def _unknown(asked: _Asked, place: int) -> _Problem:
 
 
 def _problem_of_target(
-    table: PartitionTable, row: int, replicas: Sequence[int], registered: Set[int]
+    table: PartitionTable, row: int, replicas: Sequence[int], assignable: Assignable
 ) -> _Problem | None:
     """The problem if replicas are too many or not on distinct registered brokers; otherwise None.
 
@@ -185,17 +187,10 @@ def _problem_of_target(
     """
     if not replicas:
         return _wrong_target("includes an empty replica list.")
-    distinct = {*replicas}
-    if len(distinct) != len(replicas) or not distinct <= registered:
-        before = None
-        for broker in sorted(replicas):
-            if broker not in registered:
-                return _wrong_target(f"includes broker {broker}, but no such broker is registered.")
-            if broker == before:
-                return _wrong_target(f"includes the broker {broker} more than once.")
-            before = broker
-    if len(distinct) + table.replicas__ps.shape[1] > MAX_REPLICAS:
-        together = len(distinct | {*table.state(row).replicas})
+    if (reason := assignable.reason_not(replicas)) is not None:
+        return _wrong_target(reason)
+    if len(replicas) + table.replicas__ps.shape[1] > MAX_REPLICAS:
+        together = len({*replicas, *table.state(row).replicas})
         if together > MAX_REPLICAS:
             return _wrong_target(f"and the present one have {together} replicas together, more than {MAX_REPLICAS}.")
     return None

@@ -14,13 +14,12 @@ from kcore.schema.metadata_records_topics import RemoveTopicRecord
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.types import ZERO_UUID, Uuid
 
-ENABLED: Final = "delete.topic.enable"
 _FIRST_WITH_ITS_ERROR: Final = 3  # The first version of the request that knows TOPIC_DELETION_DISABLED.
 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
     """Delete topics by name or id. A principal that may not describe a topic cannot find out whether it exists."""
-    if context.config.static_configs.get(ENABLED, "true").lower() == "false":
+    if context.config.static_configs.get("delete.topic.enable", "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
     deleting = Deleting(context, info)

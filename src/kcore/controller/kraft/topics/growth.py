@@ -1,5 +1,6 @@
 """CreatePartitions (ControllerApis.createPartitions, ReplicationControlManager.createPartitions)."""
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
-from kcore.controller.rules.error_responses import message_of
+from kcore.controller.rules.error_responses import message_of, refused
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
@@ -41,6 +42,9 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
     quota = context.mutation_quota(info, strict_from=CREATE_PARTITIONS_STRICT_FROM)
     growing = Growing(context, quota)
+    if growing.are_too_many(topics[name] for name in listed if name in permitted):
+        message = "Excessively large number of additional partitions per request."
+        return Decision(refused(request, Errors.POLICY_VIOLATION, message))
     for place, name in enumerate((name for name in listed if name in permitted), 1):
         if place % _GROWN_AT_ONCE == 0:
             yield
@@ -58,6 +62,18 @@ class Growing:
         self._placing = Placing(context)
         self.made: list[NewTopic] = []
         self._partitions = 0  # The number of new partitions so far.
+
+    def are_too_many(self, topics: Iterable[CreatePartitionsTopic]) -> bool:
+        """True if the topics would get so many partitions that the release refuses the whole request.
+
+        Source: ReplicationControlManager.validateTotalNumberOfPartitions.
+        """
+        context, table = self._context, self._context.image.table
+        if not context.config.rules.counts_new_partitions_first:
+            return False
+        known = (each for each in topics if each.name in table.topics)
+        more = sum(max(each.count - len(table.rows_of_topic(each.name)), 0) for each in known)
+        return more > (MOST_RECORDS if context.has_record_limits else MOST_PARTITIONS)
 
     def result(self, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
         """The result of one topic."""

@@ -14,7 +14,7 @@ from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.errors import PlacementError
 from kcore.protocol_errors import ApiException, Errors, InvalidReplicationFactorException
-from kcore.replication.kraft_placement import UsableBrokers, usable_brokers
+from kcore.replication.kraft_placement import UsableBrokers, all_cordoned__b, usable_brokers
 from kcore.replication.placement import Stripes, place_in_stripes, striped
 from kcore.types import Bools, Int32s
 
@@ -29,6 +29,34 @@ class LeaderlessError(ApiException):
     def __init__(self, text: str, before: Int32s) -> None:
         super().__init__(text)
         self.before = before
+
+
+class Assignable:
+    """The brokers that a manual assignment may name: registered, and from 4.4.0 on with a directory not cordoned."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        brokers = context.image.brokers
+        self._registered = frozenset(brokers)
+        self._cordoned: frozenset[int] = frozenset()
+        if context.config.rules.refuses_cordoned_assignments:
+            self._cordoned = frozenset(brokers.ids[all_cordoned__b(brokers) & brokers.registered__b].tolist())
+        self._brokers = self._registered - self._cordoned
+
+    def reason_not(self, replicas: Sequence[int]) -> str | None:
+        """Why an assignment may not name these brokers; None if it may (validateManualPartitionAssignment)."""
+        distinct = {*replicas}
+        if len(distinct) == len(replicas) and distinct <= self._brokers:
+            return None
+        before = None
+        for broker_id in sorted(replicas):
+            if broker_id not in self._registered:
+                return f"includes broker {broker_id}, but no such broker is registered."
+            if broker_id in self._cordoned:
+                return f"includes broker {broker_id}, but all its log directories are cordoned."
+            if broker_id == before:
+                return f"includes the broker {broker_id} more than once."
+            before = broker_id
+        return None
 
 
 class Placing:
@@ -60,8 +88,8 @@ class Placing:
         return np.append(brokers.live & ~brokers.in_controlled_shutdown__b, False)
 
     @cached_property
-    def _registered(self) -> frozenset[int]:
-        return frozenset(self._brokers)
+    def _assignable(self) -> Assignable:
+        return Assignable(self._context)
 
     @cached_property
     def _active(self) -> frozenset[int]:
@@ -117,9 +145,8 @@ class Placing:
         """
         if not replicas:
             _refuse_manual("The manual partition assignment includes an empty replica list.")
-        distinct = {*replicas}
-        if len(distinct) < len(replicas) or not distinct <= self._registered:
-            self._refuse_brokers(replicas)
+        if (reason := self._assignable.reason_not(replicas)) is not None:
+            _refuse_manual(f"The manual partition assignment {reason}")
         if replication_factor is not None and len(replicas) != replication_factor:
             _refuse_manual(
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
@@ -127,22 +154,11 @@ class Placing:
             )
         if len(replicas) > MAX_REPLICAS:
             _refuse_manual(f"The manual partition assignment includes more than {MAX_REPLICAS} replicas.")
-        if distinct.isdisjoint(self._active):
+        if self._active.isdisjoint(replicas):
             _refuse_manual(
                 f"All brokers specified in the manual partition assignment for partition {partition} are fenced or in "
                 "controlled shutdown."
             )
-
-    def _refuse_brokers(self, replicas: Sequence[int]) -> None:
-        before = None
-        for broker_id in sorted(replicas):
-            if broker_id not in self._registered:
-                _refuse_manual(
-                    f"The manual partition assignment includes broker {broker_id}, but no such broker is registered."
-                )
-            if broker_id == before:
-                _refuse_manual(f"The manual partition assignment includes the broker {before} more than once.")
-            before = broker_id
 
 
 def stacked(parts: Sequence[Int32s]) -> Int32s:

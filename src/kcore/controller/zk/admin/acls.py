@@ -180,7 +180,8 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Reso
         for resource, node in zip(left, nodes, strict=True):
             outcome = outcomes[resource] = _changed(resource, node, changes[resource])
             if outcome.error is Errors.NONE and outcome.after != outcome.before:
-                note = Create(_change_path(resource), encode_acl_change(resource), sequential=True)
+                path = f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
+                note = Create(path, encode_acl_change(resource), sequential=True)
                 operations += [_operation(resource, node, outcome.after), note]
                 tried.append(resource)
             elif outcome.error is Errors.NONE:
@@ -190,7 +191,9 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> Steps[dict[Reso
         for resource, result in zip(tried, results[::2], strict=True):
             if result is OperationResult.DONE:
                 acls.update(resource, outcomes[resource].after)
-                yield from _log_changed(resource, outcomes[resource])
+                before, after = {*outcomes[resource].before}, {*outcomes[resource].after}
+                counts = f"{len(after - before)} added, {len(before - after)} removed"
+                yield from log_notice(TextNotice(f"ACLs of {resource_text(resource)} are changed: {counts}"))
             else:
                 left.append(resource)
     for resource in left:
@@ -217,13 +220,3 @@ def _operation(resource: Resource, node: Node | None, after: Bindings) -> Operat
     if node is None:
         return Create(path, encode_acls(after))
     return SetData(path, encode_acls(after), node.version) if after else Delete(path, node.version)
-
-
-def _change_path(resource: Resource) -> str:
-    return f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
-
-
-def _log_changed(resource: Resource, outcome: Outcome) -> Steps[None]:
-    added, removed = len({*outcome.after} - {*outcome.before}), len({*outcome.before} - {*outcome.after})
-    line = f"ACLs of {resource_text(resource)} are changed: {added} added, {removed} removed"
-    yield from log_notice(TextNotice(line))

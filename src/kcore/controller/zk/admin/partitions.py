@@ -110,9 +110,9 @@ def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment:
         return new_replicas.placed_after(racks, existing, topic.count - before)
     wanted = [tuple(each.broker_ids) for each in topic.assignments]
     new_replicas.check_fit(topic.name, wanted, context.not_coordinating & unfit)
-    if strangers := {broker for each in wanted for broker in each} - racks.keys():
+    if unknown := {broker for each in wanted for broker in each} - racks.keys():
         Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
-            f"Unknown broker(s) in replica assignment: {', '.join(map(str, sorted(strangers)))}."
+            f"Unknown broker(s) in replica assignment: {', '.join(map(str, sorted(unknown)))}."
         )
     if len(wanted) != topic.count - before:
         Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(

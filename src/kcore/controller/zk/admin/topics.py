@@ -78,7 +78,9 @@ def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopic
     def response(leaderless: Collection[str]) -> CreateTopicsResponse:
         for _, result in requested:
             if result.name in leaderless:
-                _time_is_up(result)
+                # The topic is created nevertheless.
+                result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
+                result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
         return CreateTopicsResponse(topics=results, throttle_time_ms=quota.throttle_time_at(context.now_ms))
 
     begun = [] if request.validate_only else [each.name for _, each in requested if each.error_code == Errors.NONE]
@@ -216,12 +218,6 @@ def _describe(result: CreatableTopicResult, topic: NewTopic) -> None:
         )
         for name in TOPIC_CONFIGS
     ]
-
-
-def _time_is_up(result: CreatableTopicResult) -> None:
-    """Sets REQUEST_TIMED_OUT; the topic is created nevertheless."""
-    result.error_code, result.error_message = Errors.REQUEST_TIMED_OUT, None
-    result.num_partitions, result.replication_factor, result.configs = UNSET, UNSET, []
 
 
 def on_delete_topics(context: ControllerContext, event: RequestEvent[DeleteTopicsRequest]) -> Steps[Message | None]:

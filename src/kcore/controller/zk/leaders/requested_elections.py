@@ -58,12 +58,12 @@ def on_elect_leaders(context: ControllerContext, event: RequestEvent[ElectLeader
         named = [(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
         results = dict.fromkeys(named, NO_PARTITION)
         rows = known_rows(table, named)
-    doomed = context.decisions.situation().being_deleted(rows)
-    needed = ~doomed & _is_needed(table, rows, request.election_type)
+    being_deleted = context.decisions.situation().being_deleted(rows)
+    needed = ~being_deleted & _is_needed(table, rows, request.election_type)
     elected = yield from _elected(context, rows[needed], request.election_type, "requested by a client")
     if request.topic_partitions is not None:
-        results |= dict.fromkeys(_names(table, rows[~doomed & ~needed]), (Errors.ELECTION_NOT_NEEDED, None))
-    results |= dict.fromkeys(_names(table, rows[doomed]), BEING_DELETED)
+        results |= dict.fromkeys(_names(table, rows[~being_deleted & ~needed]), (Errors.ELECTION_NOT_NEEDED, None))
+    results |= dict.fromkeys(_names(table, rows[being_deleted]), BEING_DELETED)
     error, strategy = FAILURES[request.election_type]
     for row, name in zip(rows[needed].tolist(), _names(table, rows[needed]), strict=True):
         message = f"Failed to elect leader for partition {name[0]}-{name[1]} under strategy {strategy}"

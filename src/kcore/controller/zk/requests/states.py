@@ -18,12 +18,12 @@ class ReplicaAvailability:
         self, table: PartitionTable, topics_to_be_deleted: Collection[str], offline_dirs: Mapping[int, Collection[int]]
     ) -> None:
         """`offline_dirs`: by broker id, the partition rows whose replica is on a failed log directory."""
-        self._table, self._doomed = table, topics_to_be_deleted
+        self._table, self._topics_to_be_deleted = table, topics_to_be_deleted
         self._offline = {table.brokers.row(broker): rows for broker, rows in offline_dirs.items() if rows}
 
     def being_deleted(self, rows: Int32s) -> Bools:
         """True for each partition whose topic is queued for deletion."""
-        return of_topics(self._table, rows, self._doomed)
+        return of_topics(self._table, rows, self._topics_to_be_deleted)
 
     def offline(self, rows: Int32s) -> Bools:
         """By row and slot: True if the broker is not live or shuts down, or the log directory failed."""

@@ -169,7 +169,7 @@ def replace_unfit(context: ControllerContext, rows: Int32s) -> Steps[None]:
     for topic_row in np.unique(table.topic_row__p[wrong]).tolist():
         name = table.topics.names[topic_row]
         unfit = context.unfit_for(name)
-        fit = {row: _mended(table, row, unfit) for row in wrong[table.topic_row__p[wrong] == topic_row].tolist()}
+        fit = {row: _fit_replicas(table, row, unfit) for row in wrong[table.topic_row__p[wrong] == topic_row].tolist()}
         mended = _numbers(row for row, replicas in fit.items() if replicas != table.state(row).replicas)
         replicas = [fit[row] for row in mended.tolist()]
         [node] = yield from read_nodes([znodes.topic_path(name)])
@@ -246,15 +246,15 @@ def _ids(broker_ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(broker_ids)))
 
 
-def _mended(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
+def _fit_replicas(table: PartitionTable, row: int, unfit: Collection[int]) -> tuple[int, ...]:
     """A partition's replicas after live brokers, round-robin by id, replace unfit ones; fewer if too few are live."""
     replicas = table.state(row).replicas
     live = sorted({*table.brokers.ids[table.brokers.live].tolist()} - {*unfit})
-    mended: list[int] = []
+    found: list[int] = []
     for each in replicas:
         start = int(table.partition_index__p[row]) + sum(other < each for other in live)
         others = (live[(start + k) % len(live)] for k in range(len(live)))
-        spare = next((other for other in others if other not in (*replicas, *mended)), None)
+        spare = next((other for other in others if other not in (*replicas, *found)), None)
         place = spare if each in unfit else each
-        mended += [] if place is None else [place]
-    return tuple(mended) or replicas
+        found += [] if place is None else [place]
+    return tuple(found) or replicas

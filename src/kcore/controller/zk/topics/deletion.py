@@ -67,16 +67,12 @@ def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     context.topics_to_be_deleted.update(names)
     table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
-    yield from _log_deletions(context, names)
+    if names:
+        yield from log_notice(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
     yield from make_ineligible(
         context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
     )
     yield from _resume_deletions(context, names)
-
-
-def _log_deletions(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    if names:
-        yield from log_notice(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
 
 
 def resume_for(context: ControllerContext, names: Iterable[str]) -> Steps[None]:
@@ -155,9 +151,9 @@ def _record_outcomes(
     counts = [np.bincount(owners[mask], minlength=len(names)).tolist() for mask in (was_unanswered, deleted, ~deleted)]
     waiting = []
     for name, unanswered, gone, failed in zip(names, *counts, strict=True):
-        doomed = deletion.started[name]
-        doomed.unanswered -= unanswered
-        doomed.left -= gone
+        started = deletion.started[name]
+        started.unanswered -= unanswered
+        started.left -= gone
         if failed:
             waiting.append(name)
     yield from make_ineligible(context, waiting, AWAY)
@@ -168,10 +164,10 @@ def _resume_deletions(context: ControllerContext, names: Collection[str]) -> Ste
     """Schedules the next step of each of these topics that can take one."""
     deletion = context.deletion
     for name in sorted(context.topics_to_be_deleted.intersection(names)):
-        doomed = deletion.started.get(name)
-        if doomed is not None and not doomed.left:
+        started = deletion.started.get(name)
+        if started is not None and not started.left:
             deletion.to_remove.setdefault(name, 0)
-        elif name not in deletion.ineligible and (doomed is None or not doomed.unanswered):
+        elif name not in deletion.ineligible and (started is None or not started.unanswered):
             deletion.to_start[name] = None
     yield from deletion_steps.schedule(context)
 

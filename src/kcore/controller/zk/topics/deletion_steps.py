@@ -101,18 +101,18 @@ def _ordered_to_delete(context: ControllerContext, names: list[str], rows: Int32
     states__ps = deletion.states.of(table)
     open__ps: Bools = (table.replicas__ps[rows] >= 0) & (states__ps[rows] != SUCCESSFUL)
     offline__ps = context.decisions.situation().offline(rows)
-    asked__ps, unreachable__ps = open__ps & ~offline__ps, open__ps & offline__ps
-    states__ps[rows] = np.select([asked__ps, unreachable__ps], [STARTED, INELIGIBLE], states__ps[rows])
+    requested__ps, unreachable__ps = open__ps & ~offline__ps, open__ps & offline__ps
+    states__ps[rows] = np.select([requested__ps, unreachable__ps], [STARTED, INELIGIBLE], states__ps[rows])
     owners = np.repeat(np.arange(len(names)), [len(deletion.started[name].rows) for name in names])
     unanswered, unreachable = (
         np.bincount(owners, mask__ps.sum(axis=1), len(names)).astype(int).tolist()
-        for mask__ps in (asked__ps, unreachable__ps)
+        for mask__ps in (requested__ps, unreachable__ps)
     )
     for name, count in zip(names, unanswered, strict=True):
         deletion.started[name].unanswered = count
     waiting = [name for name, count in zip(names, unreachable, strict=True) if count]
     yield from make_ineligible(context, waiting, AWAY)
-    places, slots = np.nonzero(asked__ps)
+    places, slots = np.nonzero(requested__ps)
     return table.replicas__ps[rows[places], slots], rows[places]
 
 

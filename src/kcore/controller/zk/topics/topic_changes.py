@@ -35,7 +35,9 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     if gone := {*topics.names} - {*names, ""}:
         sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
         yield from log_notice(Topics("removed from ZooKeeper by others", sizes))
-        yield from _remove_deletion_requests(context, gone)
+        # Others removed these topics: a new topic of the name must not be deleted.
+        if requested := sorted(context.topics_to_be_deleted.intersection(gone)):
+            yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in requested])
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
     nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
@@ -53,12 +55,6 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         yield from log_notice(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
     if rows:
         yield from _begin(context, np.sort(np.concatenate(rows)))
-
-
-def _remove_deletion_requests(context: ControllerContext, gone: Collection[str]) -> Steps[None]:
-    """Deletes the deletion requests for topics that others removed, so that a new topic of the name is not deleted."""
-    if requested := sorted(context.topics_to_be_deleted.intersection(gone)):
-        yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in requested])
 
 
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:

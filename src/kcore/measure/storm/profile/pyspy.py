@@ -19,7 +19,6 @@ from kcore.errors import TargetError
 from kcore.measure.storm.profile.samples import Sample, samples_of_py_spy
 
 RATE_HZ: Final = 1_000
-_STARTED: Final = b"Sampling process"
 _WAIT_S: Final = 20.0
 _OPTIONS: Final = ("--nonblocking", "--threads", "--nolineno", "--full-filenames", "--format", "raw")
 NOT_PERMITTED: Final = (
@@ -102,7 +101,7 @@ class PySpy:
         try:
             while line := process.stdout.readline():
                 printed += line
-                if _STARTED in line:
+                if b"Sampling process" in line:
                     return
         finally:
             ending.cancel()

@@ -22,7 +22,6 @@ from kcore.zookeeper.client import ZookeeperClient
 
 _WAIT_S: Final = 180.0  # Time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 1800.0
-_ZOOKEEPER_HEAP: Final = "1g"
 
 
 def run_cell(
@@ -30,7 +29,7 @@ def run_cell(
 ) -> None:
     """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start."""
     # A garbage collection during a scenario would take processors from the measured controller.
-    with ZookeeperProcess(heap=_ZOOKEEPER_HEAP, options=()) as zookeeper, rare_collections():
+    with ZookeeperProcess(heap="1g", options=()) as zookeeper, rare_collections():
         asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
 
 
@@ -54,12 +53,12 @@ async def _run(
         fleet = HollowFleet(client, table.brokers.ids.tolist())
         await fleet.open()
         try:
-            doomed = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
+            lost_id = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
             options = profile.java_options if profile else ()
-            with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
+            with controller_of(cell.target, zookeeper, plan.heap, options) as controller:
                 if profile:
                     profile.pids = controller.pids
-                storm = ZkStorm(fleet, controller, table, Random(), doomed, _WAIT_S * cell.patience, profile)
+                storm = ZkStorm(fleet, controller, table, Random(), lost_id, _WAIT_S * cell.patience, profile)
                 if CREATE in names:
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:
@@ -72,11 +71,11 @@ async def _run(
 async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int | None:
     """Registers all brokers. Returns the one that broker-lost will kill, or None: it has a session of its own."""
     ids = sorted(fleet.brokers)
-    doomed = dice.choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
-    await fleet.register([broker_id for broker_id in ids if broker_id != doomed])
-    if doomed is not None:
-        await fleet.register_to_die(doomed)
-    return doomed
+    lost_id = dice.choice(ids[1:]) if BROKER_LOST in names and len(ids) > 1 else None
+    await fleet.register([broker_id for broker_id in ids if broker_id != lost_id])
+    if lost_id is not None:
+        await fleet.register_to_die(lost_id)
+    return lost_id
 
 
 async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row], tell: Callable[[str], None]) -> None:

@@ -46,7 +46,7 @@ async def broker_lost(storm: ZkStorm) -> ScenarioResult:
 
     The broker's session is over, and the controller's work begins, when the broker's znode is gone.
     """
-    lost = storm.pick() if storm.doomed is None else storm.doomed
+    lost = storm.pick() if storm.lost_id is None else storm.lost_id
     measure = ZkMeasure(storm, BROKER_LOST, storm.sent_about(lost))
     if not storm.fleet.kill(lost):
         raise TargetError(f"broker {lost} has no session of its own")

@@ -49,7 +49,7 @@ async def reassign(storm: ZkStorm) -> ScenarioResult:
     live = sorted(storm.fleet.live)
     before = [storm.replicas(row) for row in rows.tolist()]
     after = [replaced(replicas, leaving, live, at) for at, replicas in enumerate(before)]
-    storm.witness.look_away()
+    storm.witness.stop_keeping()
     request = _moves(storm, rows.tolist(), after)
     controller = storm.controller
     async with IsrLeaders(storm.fleet.brokers, controller.host, controller.port) as leaders:

@@ -61,7 +61,7 @@ class Witness:
         if self._broker.keeps_updates:
             self.view()
 
-    def look_away(self) -> None:
+    def stop_keeping(self) -> None:
         """Keeps no requests from now on: if each has one partition, merging them takes longer than answering."""
         self._broker.keeps_updates = False
 
@@ -70,7 +70,7 @@ class Witness:
 class ZkStorm:
     """The state that scenarios share.
 
-    `table`: the cluster as it was written or will be created, with reassignments but without elections. `doomed`: the
+    `table`: the cluster as it was written or will be created, with reassignments but without elections. `lost_id`: the
     broker that broker-lost kills; it has a session of its own.
     """
 
@@ -78,7 +78,7 @@ class ZkStorm:
     controller: ControllerProcess
     table: PartitionTable
     random: Random
-    doomed: int | None = None
+    lost_id: int | None = None
     timeout_s: float = 180.0
     profile: Profiling | None = None
     witness: Witness = field(init=False)
@@ -87,9 +87,9 @@ class ZkStorm:
         self.witness = Witness(self.fleet.brokers[min(self.fleet.brokers)])
 
     def pick(self) -> int:
-        """Chooses a live broker: not the witness, and not `doomed`, which leads nothing after its return."""
+        """Chooses a live broker: not the witness, and not `lost_id`, which leads nothing after its return."""
         others = self.fleet.live - {self.witness.broker_id}
-        return self.random.choice(sorted(others - {self.doomed} or others))
+        return self.random.choice(sorted(others - {self.lost_id} or others))
 
     def sent_about(self, broker_id: int, times: int = 1) -> Bounds:
         """Bounds of the partitions in LeaderAndIsr when a broker ends: at least one for each partition that it leads.

@@ -89,7 +89,7 @@ class Checkers:
         self.on_cut = _all(checkers, "on_cut")
         self.on_replaced = _all(checkers, "on_replaced")
         self.on_frozen = _all(checkers, "on_frozen")
-        self.on_asked = _all(checkers, "on_asked")
+        self.on_admin_request = _all(checkers, "on_admin_request")
         self.on_expired = _all(checkers, "on_expired")
         self.at_end = _all(checkers, "at_end")
         # The hooks for messages, by kind of message; the edge calls them one by one.

@@ -111,7 +111,7 @@ class Checker:
 
     # Messages. `only_for` limits a hook to the kinds that it needs: most messages are Fetches, which most hooks ignore.
 
-    def on_asked(self, call: Call) -> None:
+    def on_admin_request(self, call: Call) -> None:
         """A client outside the quorum has sent a request."""
 
     def on_send(self, machine: Machine, call: Call) -> None:

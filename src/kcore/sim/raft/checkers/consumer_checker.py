@@ -13,7 +13,7 @@ from kcore.sim.raft.simulated_machine import Machine
 
 
 class Consumers(Checker):
-    """CommittedIsTold, ReadsBelowHighWatermark, SameCommittedData, LeaderIsTold, OwnEpochCommitted, SingleLeader,
+    """CommitReported, ReadsBelowHighWatermark, SameCommittedData, LeaderReported, OwnEpochCommitted, SingleLeader,
     LeaderNeverLoadsSnapshot, NoAckedAppendLost: the invariants of this checker."""
 
     # Committed records.
@@ -25,7 +25,7 @@ class Consumers(Checker):
             raise Violation("ReadsBelowHighWatermark", f"node {machine.index} reports {effect}, but has {known}")
         if high_watermark < max(consumer.high_watermark + (not consumer.may_repeat), consumer.position):
             after = max(consumer.high_watermark, consumer.position)
-            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect} after {after}")
+            raise Violation("CommitReported", f"node {machine.index} reports {effect} after {after}")
         consumer.high_watermark, consumer.may_repeat = high_watermark, False
 
     def on_state(self, machine: Machine, before: State | None, state: State) -> None:
@@ -38,9 +38,9 @@ class Consumers(Checker):
             raise Violation("LeaderNeverLoadsSnapshot", f"node {machine.index} leads and reports {effect}")
         latest = machine.log.latest_snapshot
         if effect.snapshot != latest:
-            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect}, but its log has {latest}")
+            raise Violation("CommitReported", f"node {machine.index} reports {effect}, but its log has {latest}")
         if effect.snapshot.offset <= consumer.position:
-            raise Violation("CommittedIsTold", f"node {machine.index} reports {effect} after {consumer.position}")
+            raise Violation("CommitReported", f"node {machine.index} reports {effect} after {consumer.position}")
 
     # The leader.
 
@@ -49,9 +49,9 @@ class Consumers(Checker):
         consumer, node = machine.consumer, machine.node
         leader = effect.leader_id, effect.epoch
         if leader == consumer.leader or effect.epoch < consumer.leader[1]:
-            raise Violation("LeaderIsTold", f"node {machine.index} reports {effect} after {consumer.leader}")
+            raise Violation("LeaderReported", f"node {machine.index} reports {effect} after {consumer.leader}")
         if effect.epoch == consumer.leader[1] and effect.leader_id >= 0 and consumer.resigned == effect.epoch:
-            raise Violation("LeaderIsTold", f"node {machine.index} reports {effect} after it resigned (KAFKA-17333)")
+            raise Violation("LeaderReported", f"node {machine.index} reports {effect} after it resigned (KAFKA-17333)")
         if consumer.leader == (machine.index, effect.epoch):
             consumer.resigned = effect.epoch
         consumer.leader = leader
@@ -76,10 +76,10 @@ class Consumers(Checker):
         high_watermark, state = quorum.high_watermark, quorum.state
         if high_watermark is not None and high_watermark != consumer.high_watermark:
             message = f"node {machine.index} has {high_watermark}, but its state machine got {consumer.high_watermark}"
-            raise Violation("CommittedIsTold", message)
+            raise Violation("CommitReported", message)
         if consumer.high_watermark > consumer.position and consumer.reader is None:
             message = f"node {machine.index} has {consumer.high_watermark}, but its state machine {consumer.position}"
-            raise Violation("CommittedIsTold", message)
+            raise Violation("CommitReported", message)
         if machine.node.is_stopped:
             return
         leads = type(state) is Leader
@@ -88,19 +88,19 @@ class Consumers(Checker):
                 self._check_leads(machine, consumer)
         elif not leads or state.epoch != consumer.epoch:
             message = f"node {machine.index} is {state}, but its state machine leads epoch {consumer.epoch}"
-            raise Violation("LeaderIsTold", message)
+            raise Violation("LeaderReported", message)
         if leads and high_watermark is None:
             return
         leader = -1 if type(state) is Resigned else state.leader_id, state.epoch
         if leader != consumer.leader:
-            raise Violation("LeaderIsTold", f"node {machine.index} is {state}, but reported {consumer.leader}")
+            raise Violation("LeaderReported", f"node {machine.index} is {state}, but reported {consumer.leader}")
 
     def _check_leads(self, machine: Machine, consumer: Consumer) -> None:
         """The state machine of a leading node leads as soon as it has all records of the log."""
         node = machine.node
         has_all = node.high_watermark is not None and consumer.position == node.next_offset
         if has_all and consumer.reader is None:
-            raise Violation("LeaderIsTold", f"node {machine.index} is {node.state}, its state machine does not lead")
+            raise Violation("LeaderReported", f"node {machine.index} is {node.state}, its state machine does not lead")
 
     def _check_given(self, machine: Machine, consumer: Consumer) -> None:
         committed = self.facts.committed

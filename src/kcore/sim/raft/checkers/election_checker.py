@@ -117,8 +117,8 @@ class Elections(Checker):
         if not is_known and self.facts.leaders.get(epoch) == (machine.key, machine.incarnation):
             del self.facts.leaders[epoch]
             self.facts.epoch_starts.pop(epoch, None)
-            for looked in machine.log.found:
-                looked.doubt(epoch)
+            for parsed in machine.log.found:
+                parsed.doubt(epoch)
             for batch in machine.log.batches:
                 if batch.epoch == epoch:
                     self.facts.written.pop((batch.base_offset, batch.epoch), None)

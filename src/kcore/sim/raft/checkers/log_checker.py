@@ -10,7 +10,7 @@ from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_votes import VoteRequest
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
-from kcore.sim.raft.disk import Looked
+from kcore.sim.raft.disk import ParsedFile
 from kcore.sim.raft.simulated_machine import Call, Machine
 from kcore.sim.raft.world_state import WorldState
 
@@ -30,8 +30,8 @@ class Logs(Checker):
         """An opened log has all durable records, and only records that were written."""
         log, (end, epoch) = machine.log, self._durable.get(machine.key, (0, 0))
         before: int | None = None
-        for looked in log.found:
-            before = self._check_found(machine, looked, before)
+        for parsed in log.found:
+            before = self._check_found(machine, parsed, before)
         latest = log.latest_snapshot
         if latest is not None and (latest.epoch, latest.offset) >= (epoch, end):
             return  # The snapshot covers the durable records.
@@ -39,13 +39,13 @@ class Logs(Checker):
             message = f"node {machine.index} had the durable end {end} of epoch {epoch}, and finds {log.end_offset}"
             raise Violation("DurableIsFound", message)
 
-    def _check_found(self, machine: Machine, looked: Looked, before: int | None) -> int | None:
+    def _check_found(self, machine: Machine, parsed: ParsedFile, before: int | None) -> int | None:
         """Checks that a segment has the written batches, after a batch of epoch `before`; returns its last epoch.
 
         Batches that an earlier start has compared are skipped while they are unchanged.
         """
-        facts, batches = self.facts, looked.batches
-        written, begin = facts.written, looked.judged
+        facts, batches = self.facts, parsed.batches
+        written, begin = facts.written, parsed.judged
         if begin and before is not None:
             first = written.get((batches[0].base_offset, batches[0].epoch))
             begin = begin if first is not None and first[1] == before else 0
@@ -62,7 +62,7 @@ class Logs(Checker):
                 message = f"node {machine.index} finds another batch at offset {base_offset} of epoch {batch_epoch}"
                 raise Violation("LogMatching", message)
             before = batch_epoch
-        looked.judged = len(batches)
+        parsed.judged = len(batches)
         return batches[-1].epoch if batches else before
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:

@@ -55,7 +55,7 @@ class Requests(Checker):
 
     # Answers.
 
-    def on_asked(self, call: Call) -> None:
+    def on_admin_request(self, call: Call) -> None:
         self._outside.append(call)
 
     def on_answer(self, machine: Machine, call: Call, response: Message) -> None:

@@ -77,7 +77,7 @@ class Votes(Checker):
         durable = machine.log.durable_epoch, machine.log.durable_end
         if (asked.last_offset_epoch, asked.last_offset) < durable:
             raise Violation("ElectionRestriction", f"node {machine.index} is durable to {durable} and grants {asked}")
-        if asked.pre_vote and self._hears_leader(machine):
+        if asked.pre_vote and self._follows_live_leader(machine):
             raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
 
     def _must_grant(self, machine: Machine, asked: VoteRequestPartitionData) -> bool:
@@ -133,7 +133,7 @@ class Votes(Checker):
         is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (machine.log.end_offset, machine.log.last_epoch)
         return is_plain and leads and is_current
 
-    def _hears_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
+    def _follows_live_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:
         """Whether the machine leads, or fetches from its leader in its present state, since `since_us` or longer."""
         state = machine.node.quorum.state
         if type(state) is Leader:
@@ -171,4 +171,4 @@ class Votes(Checker):
 
     def _is_kept(self, machine: Machine, since_us: int) -> bool:
         """Whether the machine has had contact with a leader since `since_us`, and so has denied all pre-votes."""
-        return machine.is_up and machine.level != OLDER and self._hears_leader(machine, since_us)
+        return machine.is_up and machine.level != OLDER and self._follows_live_leader(machine, since_us)

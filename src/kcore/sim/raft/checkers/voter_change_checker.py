@@ -21,63 +21,63 @@ from kcore.schema.structure import Message
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker, only_for
 from kcore.sim.raft.simulated_machine import Call, Machine
-from kcore.sim.raft.voters_said import Said, VotersSaid
+from kcore.sim.raft.voters_of_log import LoggedVoters, VotersOfLog
 from kcore.sim.raft.world_state import WorldState
 
-Asked = tuple[type[Message], ReplicaKey]
+Requested = tuple[type[Message], ReplicaKey]
 
 
 class VoterChanges(Checker):
-    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsAsked: the
+    """VotersAsInLog, VotersAreKnown, OneVoterAtATime, ChangesAreCommitted, VoterIsCaughtUp, VotersAsRequested: the
     invariants of this checker."""
 
     def __init__(self, world: WorldState) -> None:
         super().__init__(world)
-        self._said: dict[int, VotersSaid] = {}  # By machine: the voters in its log.
-        self._same: dict[int, tuple[int, VoterSet, Said]] = {}  # Versions and voters that were equal in the last check.
-        self._asked: set[Asked] = set()  # All requested changes of voters.
+        self._logged: dict[int, VotersOfLog] = {}  # By machine: the voters in its log.
+        self._same: dict[int, tuple[int, VoterSet, LoggedVoters]] = {}  # Equal in the last check.
+        self._requested: set[Requested] = set()  # All requested changes of voters.
 
     def on_boot(self, machine: Machine) -> None:
-        controls = chain.from_iterable(looked.controls for looked in machine.log.found)
-        self._said[machine.index] = self._said_by(machine, controls)
+        controls = chain.from_iterable(parsed.controls for parsed in machine.log.found)
+        self._logged[machine.index] = self._voters_of(machine, controls)
 
     # Control records in the log.
 
     def on_appended(self, machine: Machine, batch: StoredBatch, epoch_before: int) -> None:
         if not batch.is_control:
             return
-        said = self._said[machine.index]
-        before = said.last
-        said.read(batch)
-        if type(machine.node.state) is Leader and said.last.voters is not before.voters:
-            self._check_change(machine, before, said.last.voters)
+        logged = self._logged[machine.index]
+        before = logged.last
+        logged.read(batch)
+        if type(machine.node.state) is Leader and logged.last.voters is not before.voters:
+            self._check_change(machine, before, logged.last.voters)
 
     def on_cut(self, machine: Machine, batches: tuple[StoredBatch, ...], durable_end: int) -> None:
-        self._said[machine.index].cut(machine.log.end_offset)
+        self._logged[machine.index].cut(machine.log.end_offset)
 
     def on_replaced(self, machine: Machine, snapshot: OffsetAndEpoch) -> None:
         if machine.is_up:
-            self._said[machine.index] = self._said_by(machine, machine.log.batches)
+            self._logged[machine.index] = self._voters_of(machine, machine.log.batches)
 
-    def _said_by(self, machine: Machine, batches: Iterable[StoredBatch]) -> VotersSaid:
+    def _voters_of(self, machine: Machine, batches: Iterable[StoredBatch]) -> VotersOfLog:
         static = machine.node.voter_history.static_voters
-        return VotersSaid(static, machine.log, batches, self.facts.snapshots)
+        return VotersOfLog(static, machine.log, batches, self.facts.snapshots)
 
     def after_write(self, machine: Machine) -> None:
         """A node's voters are those of its log, also after a truncation, with their directory ids."""
-        known, said = machine.node.voter_history, self._said[machine.index].last
-        now = known.kraft_versions.last, known.voters.last, said
+        known, logged = machine.node.voter_history, self._logged[machine.index].last
+        now = known.kraft_versions.last, known.voters.last, logged
         if now == self._same.get(machine.index):
             return
         version, voters, _ = now
-        if (version, voters) != (said.kraft_version, said.voters):
-            raise Violation("VotersAsInLog", f"node {machine.index} has {version}, {voters}, but its log has {said}")
+        if (version, voters) != (logged.kraft_version, logged.voters):
+            raise Violation("VotersAsInLog", f"node {machine.index} has {version}, {voters}, but its log has {logged}")
         self._same[machine.index] = now
 
     # Voters that a leader writes.
 
-    def _check_change(self, leader: Machine, said: Said, voters: VoterSet) -> None:
-        before = said.voters
+    def _check_change(self, leader: Machine, logged: LoggedVoters, voters: VoterSet) -> None:
+        before = logged.voters
         if any(key.directory_id == NO_DIRECTORY for key in voters.keys) or not voters.supports(1):
             raise Violation("VotersAreKnown", f"node {leader.index} writes {voters} without directory ids")
         came = [key for key in voters.keys if not before.is_voter(key)]
@@ -88,9 +88,9 @@ class VoterChanges(Checker):
         if len(came) + len(went) > 1:
             raise Violation("OneVoterAtATime", message)
         asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
-        if not asked <= self._asked:
-            raise Violation("VotersAsAsked", f"{message} without a request")
-        self._check_committed(leader, said.offset, message)
+        if not asked <= self._requested:
+            raise Violation("VotersAsRequested", f"{message} without a request")
+        self._check_committed(leader, logged.offset, message)
         for key in came:
             self._check_caught_up(leader, key)
 
@@ -114,7 +114,7 @@ class VoterChanges(Checker):
 
     # Requests for voter changes and their answers.
 
-    def on_asked(self, call: Call) -> None:
+    def on_admin_request(self, call: Call) -> None:
         self._remember(call.request)
 
     @only_for(AddRaftVoterRequest, RemoveRaftVoterRequest, UpdateRaftVoterRequest)
@@ -124,7 +124,7 @@ class VoterChanges(Checker):
     def _remember(self, request: Any) -> None:
         kind = type(request)
         if kind is AddRaftVoterRequest or kind is RemoveRaftVoterRequest or kind is UpdateRaftVoterRequest:
-            self._asked.add((kind, ReplicaKey(request.voter_id, request.voter_directory_id)))
+            self._requested.add((kind, ReplicaKey(request.voter_id, request.voter_directory_id)))
 
     @only_for(AddRaftVoterResponse, RemoveRaftVoterResponse, UpdateRaftVoterResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
@@ -137,19 +137,19 @@ class VoterChanges(Checker):
     def _check_done(
         self, machine: Machine, request: AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaftVoterRequest
     ) -> None:
-        said, high_watermark = self._said[machine.index].last, machine.node.high_watermark or 0
-        if said.kraft_version == 0:
+        logged, high_watermark = self._logged[machine.index].last, machine.node.high_watermark or 0
+        if logged.kraft_version == 0:
             return  # The log does not name the voters.
         key = ReplicaKey(request.voter_id, request.voter_directory_id)
-        is_voter = _is_in(said.voters, key)
+        is_voter = _is_in(logged.voters, key)
         waits = isinstance(request, RemoveRaftVoterRequest)
         if isinstance(request, AddRaftVoterRequest):
             waits = request.ack_when_committed
-        offset = said.offset
+        offset = logged.offset
         is_committed = not waits or offset is None or offset < high_watermark
         if is_voter == isinstance(request, RemoveRaftVoterRequest) or not is_committed:
             message = f"node {machine.index} answers {request} with success at high watermark {high_watermark}"
-            raise Violation("VotersAsAsked", f"{message}, but its log has {said.voters.keys} at {offset}")
+            raise Violation("VotersAsRequested", f"{message}, but its log has {logged.voters.keys} at {offset}")
 
 
 def _is_in(voters: VoterSet, key: ReplicaKey) -> bool:

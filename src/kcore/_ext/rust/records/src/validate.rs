@@ -5,7 +5,7 @@ use crate::rebuild::Rebuilding;
 use crate::streams::{Chunked, Fault};
 
 /// The most record errors in a response. One record error refuses the batch.
-const MOST_TOLD: usize = 1000;
+const MOST_ERRORS: usize = 1000;
 
 /// The fields of a batch's header that its records depend on, and the topic's rules for records.
 pub struct Rules {
@@ -207,7 +207,7 @@ impl Rules {
             is_sequential &= fields.offset_delta == index;
             is_negative |= timestamp < -1;
             if let Some(error) = self.error_of(&fields, timestamp) {
-                if outcome.errors.len() < MOST_TOLD {
+                if outcome.errors.len() < MOST_ERRORS {
                     outcome.errors.push((index, error, timestamp));
                 }
             } else if let (Some(rebuilding), Some((bytes, spans))) = (&mut rebuilding, spans) {

@@ -12,7 +12,6 @@ from kcore.measure.storm.result import ScenarioResult
 
 _POLL_S: Final = 0.1
 _STOP_S: Final = 15.0  # A standby that has not ended by then is killed.
-_REGISTERED: Final = "RegisterControllerRecord"
 _MISSED: Final = 3  # Topics that a suspended node misses. One is too few: it may still read its last answer.
 
 
@@ -51,7 +50,7 @@ async def standby_takes_over(storm: Storm) -> ScenarioResult:
     measure = Measure(storm, "standby-takes-over")
     await measure.begin(exactly(_MISSED + 1, "topics of one partition"))
     await _register_again(storm, standby)
-    await measure.wave("restarted", _REGISTERED)
+    await measure.wave("restarted", "RegisterControllerRecord")
     await _caught_up(storm, third)
     with third.suspended():
         for _ in range(_MISSED):

@@ -57,7 +57,8 @@ async def preferred_election(storm: Storm) -> ScenarioResult:
     measure = Measure(storm, "preferred-election")
     wanted = _not_preferred(storm)
     await measure.begin(exactly(len(wanted), "partitions whose preferred leader could lead and does not"))
-    for rows in _portions(wanted):
+    for at in range(0, len(wanted), MOST_RECORDS):  # One request may change so many.
+        rows = wanted[at : at + MOST_RECORDS]
         topics = [schema.TopicPartitions(topic=name, partitions=found) for name, found in by_topic(storm, rows)]
         answer = await storm.quorum.ask(schema.ElectLeadersRequest(topic_partitions=topics, timeout_ms=_TIMEOUT_MS))
         codes = (each.error_code for topic in answer.replica_election_results for each in topic.partition_result)
@@ -134,11 +135,6 @@ def _not_preferred(storm: Storm) -> Int32s:
     able = (table.isr__pi == preferred[:, None]).any(axis=1) & table.brokers.live[preferred]
     rows: Int32s = np.flatnonzero(able & (table.leader__p != preferred)).astype(np.int32)
     return rows
-
-
-def _portions(rows: Int32s) -> Iterator[Int32s]:
-    """Portions as large as one request may change."""
-    return (rows[at : at + MOST_RECORDS] for at in range(0, len(rows), MOST_RECORDS))
 
 
 def by_topic(storm: Storm, rows: Int32s) -> list[tuple[str, list[int]]]:

@@ -12,7 +12,7 @@ from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.records import control_message, records_of
 
 
-class Said(NamedTuple):
+class LoggedVoters(NamedTuple):
     """The latest kraft.version and voters. `offset`: where the record of the voters is, None for static voters."""
 
     kraft_version: int
@@ -21,7 +21,7 @@ class Said(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _said_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
+def _logged_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
     """Versions and voters in a control batch, and the offsets of their records.
 
     Cached, because all nodes have the same batches and read them at each start.
@@ -37,13 +37,13 @@ def _said_in(batch: bytes) -> Sequence[tuple[int, int | VoterSet]]:
 
 
 @lru_cache(maxsize=64)
-def _said_in_snapshot(data: bytes) -> Sequence[tuple[int, int | VoterSet]]:
+def _logged_in_snapshot(data: bytes) -> Sequence[tuple[int, int | VoterSet]]:
     """Versions and voters in a whole snapshot."""
     batches = split_batches(data, check_crc=False)[0]
-    return tuple([said for batch in batches if batch.is_control for said in _said_in(batch.data)])
+    return tuple([logged for batch in batches if batch.is_control for logged in _logged_in(batch.data)])
 
 
-class VotersSaid:
+class VotersOfLog:
     """kraft.version and voters by the offset of the record that set them; the static voters before any record."""
 
     def __init__(
@@ -57,12 +57,12 @@ class VotersSaid:
 
         `batches`: all batches of the log, or only those of control records; `snapshots`: the bytes of each snapshot.
         """
-        self.last = Said(0, static_voters, None)
-        self._entries: list[tuple[int, Said]] = [(-2, self.last)]
+        self.last = LoggedVoters(0, static_voters, None)
+        self._entries: list[tuple[int, LoggedVoters]] = [(-2, self.last)]
         begin, latest = 0, log.latest_snapshot
         if latest is not None:
-            for _, said in _said_in_snapshot(snapshots[latest]):
-                self._say(latest.offset - 1, said)
+            for _, logged in _logged_in_snapshot(snapshots[latest]):
+                self._read(latest.offset - 1, logged)
             begin = latest.offset
         for batch in batches:
             if batch.is_control and begin <= batch.base_offset < log.end_offset:
@@ -71,19 +71,19 @@ class VotersSaid:
     def read(self, batch: StoredBatch) -> None:
         """Reads the next batch of the log."""
         if batch.is_control:
-            for offset, said in _said_in(batch.data):
-                self._say(offset, said)
+            for offset, logged in _logged_in(batch.data):
+                self._read(offset, logged)
 
-    def _say(self, offset: int, said: int | VoterSet) -> None:
+    def _read(self, offset: int, logged: int | VoterSet) -> None:
         before = self.last
-        if isinstance(said, VoterSet):
-            self._add(offset, Said(before.kraft_version, said, offset))
+        if isinstance(logged, VoterSet):
+            self._add(offset, LoggedVoters(before.kraft_version, logged, offset))
         else:
-            self._add(offset, before._replace(kraft_version=said))
+            self._add(offset, before._replace(kraft_version=logged))
 
-    def _add(self, offset: int, said: Said) -> None:
-        self._entries.append((offset, said))
-        self.last = said
+    def _add(self, offset: int, logged: LoggedVoters) -> None:
+        self._entries.append((offset, logged))
+        self.last = logged
 
     def cut(self, end_offset: int) -> None:
         """Forgets records from `end_offset` on, because the log was cut there."""

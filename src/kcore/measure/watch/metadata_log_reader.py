@@ -1,6 +1,6 @@
 """Reads the metadata log of a quorum from its leader into an image, without being a replica.
 
-The follower fetches without a replica id, as a consumer does. The leader counts the follower neither as a voter nor
+The reader fetches without a replica id, as a consumer does. The leader counts the reader neither as a voter nor
 as an observer.
 """
 
@@ -35,25 +35,25 @@ from kcore.wire.metadata_frames import FRAME_BYTES, frame_columns
 from kcore.wire.record_batch import gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
-MOST_WAITING: Final = 256 << 20  # The limit of fetched bytes whose commit the follower waits for.
+MOST_WAITING: Final = 256 << 20  # The limit of fetched bytes whose commit the reader waits for.
 MOST_DECOMPRESSED: Final = 64 << 20  # Bytes of records that are decoded together; no controller compresses them.
 WAIT_MS: Final = 500
 LIMITS: Final = Limits(connect_s=5.0, request_s=30.0, close_s=0.2)
-TELLS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
+REPORTS_COMMITS: Final = 18  # From this version of Fetch on the leader answers when records are committed (KIP-1166).
 _TAGS_AT: Final = FRAME_BYTES + 4 + 16  # Where a PartitionChangeRecord's tagged fields begin, after the topic id.
 _ISR_TAG: Final = 0  # The lowest tag: if present, it comes first.
 
 
 @dataclass(slots=True)
 class Seen:
-    """Counts of the records that were committed after the follower had read the log to its end."""
+    """Counts of the records that were committed after the reader had read the log to its end."""
 
     records: int = 0
     partition_changes: int = 0  # PartitionChangeRecords.
     isr_changes: int = 0  # PartitionChangeRecords that set the ISR.
 
 
-class LogFollower:
+class MetadataLogReader:
     """Reads the log while `follow` runs; `image` is the committed state up to `end_offset`."""
 
     def __init__(self, security: Callable[[], Security] | None = None) -> None:
@@ -61,7 +61,7 @@ class LogFollower:
         self._security = security
         self.seen = Seen()
         self.commits = Recent()  # Seconds from the arrival of records until the leader reports their commit.
-        self.is_current = False  # True once the follower has read to the end of the log.
+        self.is_current = False  # True once the reader has read to the end of the log.
         self.is_reading = False  # True while the leader answers.
         self._epoch = 0
         self._forget()
@@ -69,7 +69,7 @@ class LogFollower:
     def _forget(self) -> None:
         """Drops the image; the next fetch begins at the log's start."""
         self.image = ClusterImage()
-        self.newer = SkippedRecords()  # What only a newer release can read.
+        self.newer = SkippedRecords()  # Records that only a newer release can read.
         self.end_offset = 0  # All records below it are in the image.
         self.log_end_offset, self._last_epoch = 0, 0  # The end of the fetched log, and the epoch of its last batch.
         self._waiting = b""  # Fetched batches that may not be committed yet.
@@ -117,11 +117,11 @@ class LogFollower:
         elif answer.snapshot_id.end_offset >= 0:
             await self._load(OffsetAndEpoch(answer.snapshot_id.end_offset, answer.snapshot_id.epoch), connection)
         else:
-            self._read(bytes(answer.records or b""), answer.high_watermark, tells_commits=version >= TELLS_COMMITS)
+            self._read(bytes(answer.records or b""), answer.high_watermark, reports_commits=version >= REPORTS_COMMITS)
 
     # The log.
 
-    def _read(self, batches: bytes, committed: int, *, tells_commits: bool) -> None:
+    def _read(self, batches: bytes, committed: int, *, reports_commits: bool) -> None:
         """Takes fetched batches, the last of which may be cut off, and applies records up to the high watermark."""
         now_s = time.monotonic()
         if batches:
@@ -140,7 +140,7 @@ class LogFollower:
             self._commit(committed)
         while self._arrived and self._arrived[0][0] <= committed:
             _, arrived_s = self._arrived.popleft()
-            if tells_commits and self.is_current:
+            if reports_commits and self.is_current:
                 self.commits.add(now_s - arrived_s, now_s)
         if 0 <= committed <= self.end_offset:
             self.is_current = True

@@ -93,7 +93,7 @@ VALID: Final = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
 _FETCHED: Final = Struct("=5q")  # The loop's key of a connection, and the connection's Progress.
 
 
-class FollowerFeed:
+class ObserverFeed:
     """The feed of the answer loop for Fetch requests; implements `Feed`."""
 
     def __init__(
@@ -117,7 +117,7 @@ class FollowerFeed:
         self._owed: dict[int, FetchResponse] = {}  # The refusals to send, by connection.
         self._replicas: dict[int, ReplicaKey] = {}  # The observers by the loop's key of their connection.
         self._is_resigning = False
-        self._tells_soon = False  # A call that passes the appends to the loop is scheduled.
+        self._is_scheduled = False  # A call that passes the appends to the loop is scheduled.
 
     @property
     def leads(self) -> bool:
@@ -135,12 +135,12 @@ class FollowerFeed:
         if leading is None or self._log is None:
             return
         if (known := node.quorum.high_watermark) is not None and known != self._high_watermark:
-            self._tell_written()
+            self._pass_appends()
             self._high_watermark = known
             self._loop.committed(known)
-        elif self._log.end_offset != self._end and not self._tells_soon:
-            self._tells_soon = True
-            asyncio.get_running_loop().call_soon(self._tell_soon)
+        elif self._log.end_offset != self._end and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pass_appends_later)
         said = node.quorum.state, self._log.start_offset
         if said != self._said:
             self._said = said
@@ -165,12 +165,12 @@ class FollowerFeed:
         if leading is not None:
             self._loop.lead(leading.epoch, leading.epoch_start_offset)
 
-    def _tell_soon(self) -> None:
+    def _pass_appends_later(self) -> None:
         """Passes the appends of several events to the loop together; the loop needs them only at the next commit."""
-        self._tells_soon = False
-        self._tell_written()
+        self._is_scheduled = False
+        self._pass_appends()
 
-    def _tell_written(self) -> None:
+    def _pass_appends(self) -> None:
         log, leading = self._log, self._leading
         if log is None or leading is None or log.end_offset == self._end:
             return

@@ -1,7 +1,7 @@
 """A controller's two fronts side by side: requests a second, and the CPU time that one costs the controller.
 
 The clients are hollow brokers in a thread of their own, in Rust, whose CPU time does not count. Run with
-`pytest bench/test_front.py --benchmark-enable`; `extra_info` has microseconds of CPU a request. Take ratios.
+`pytest bench/test_answer_loop.py --benchmark-enable`; `extra_info` has microseconds of CPU a request. Take ratios.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ Run = Callable[[Any], Any]
 
 
 @pytest.fixture(params=ANSWER_LOOPS)
-def front(request: pytest.FixtureRequest) -> AnswerLoopKind:
+def answer_loop(request: pytest.FixtureRequest) -> AnswerLoopKind:
     kind: AnswerLoopKind = request.param
     return kind
 
@@ -81,11 +81,11 @@ async def fleet(port: int, many: int, links: tuple[int, ...], cluster_id: str) -
 
 
 @asynccontextmanager
-async def observed(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
+async def observed(folder: str, answer_loop: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
     """An only voter that leads, and observers that have all of its log and fetch on."""
     nodes = Nodes(1)
     log = DiskRaftLog(Path(folder) / "__cluster_metadata-0")
-    async with nodes.server(1, log, answer_loop=front) as server:
+    async with nodes.server(1, log, answer_loop=answer_loop) as server:
         await nodes.leader()
         await committed_everywhere(nodes, 1)
         async with fleet(server.port, OBSERVERS, (hollow.FETCHES,), CLUSTER_ID) as loop:
@@ -98,10 +98,10 @@ async def observed(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[An
 
 
 @asynccontextmanager
-async def beaten(folder: str, front: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
+async def beaten(folder: str, answer_loop: AnswerLoopKind) -> AsyncIterator[tuple[Any, hollow.Loop]]:
     """An active controller and its brokers, unfenced, whose next heartbeat comes a moment after the answer."""
     links = hollow.HEARTBEATS, hollow.FETCHES
-    async with active(Path(folder), front) as server, fleet(server.port, BROKERS, links, CLUSTER) as loop:
+    async with active(Path(folder), answer_loop) as server, fleet(server.port, BROKERS, links, CLUSTER) as loop:
         loop.set_leader_epoch(server.node.epoch)
         async with await connect("127.0.0.1", server.port) as admin:
             for row in range(BROKERS):
@@ -132,9 +132,11 @@ def measured(
     print(f" {requests * 10**9 // wall:,} requests a second, {cpu / requests / 1000:.2f} us of CPU each")
 
 
-def test_heartbeats(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: AnswerLoopKind) -> None:
+def test_heartbeats(
+    benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, answer_loop: AnswerLoopKind
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        both = beaten(folder, front)
+        both = beaten(folder, answer_loop)
         server, loop = events.run_until_complete(both.__aenter__())
 
         def work(begin: int) -> Any:
@@ -147,12 +149,12 @@ def test_heartbeats(benchmark: BenchmarkFixture, events: asyncio.AbstractEventLo
 def test_fetches_that_find_nothing(
     benchmark: BenchmarkFixture,
     events: asyncio.AbstractEventLoop,
-    front: AnswerLoopKind,
+    answer_loop: AnswerLoopKind,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(frames, "MAX_WAIT_MS", WAIT_MS)
     with tempfile.TemporaryDirectory() as folder:
-        both = observed(folder, front)
+        both = observed(folder, answer_loop)
         server, loop = events.run_until_complete(both.__aenter__())
 
         def work(begin: int) -> Any:
@@ -163,11 +165,11 @@ def test_fetches_that_find_nothing(
 
 
 def test_a_record_for_all(
-    benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, front: AnswerLoopKind
+    benchmark: BenchmarkFixture, events: asyncio.AbstractEventLoop, answer_loop: AnswerLoopKind
 ) -> None:
     """All observers receive each commit before the next one."""
     with tempfile.TemporaryDirectory() as folder:
-        both = observed(folder, front)
+        both = observed(folder, answer_loop)
         server, loop = events.run_until_complete(both.__aenter__())
 
         async def work(begin: int) -> None:

@@ -18,14 +18,14 @@ from kcore.metadata.zookeeper.znode_acls import (
     types_and_paths,
 )
 from kcore.metadata.zookeeper.znode_names import is_znode_name
-from kcore.server.zk_controller.notification_follower import Notification, NotificationFollower
+from kcore.server.zk_controller.notification_watcher import Notification, NotificationWatcher
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 _PATTERN_TYPES: Final = {parent: pattern_type for pattern_type, parent in CHANGES.items()}
 
 
-class AclFollower(NotificationFollower):
+class AclWatcher(NotificationWatcher):
     """Reads changed ACLs into a ZkAcls."""
 
     subject = "ACLs"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kcore.errors import DecodeError, NetworkError
-from kcore.measure.watch import log_follower
+from kcore.measure.watch import metadata_log_reader
 from kcore.measure.watch.frame import brokers_of, measured, partitions_of
-from kcore.measure.watch.log_follower import LogFollower, Seen, isr_changes
+from kcore.measure.watch.metadata_log_reader import MetadataLogReader, Seen, isr_changes
 from kcore.measure.watch.scraped import samples_of
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
@@ -56,79 +56,79 @@ def batch(offset: int, epoch: int, *values: bytes) -> bytes:
     return encode_values(values, base_offset=offset, timestamp=0, partition_leader_epoch=epoch)
 
 
-def began() -> LogFollower:
+def began() -> MetadataLogReader:
     """A topic of three partitions, committed and read."""
-    follower = LogFollower()
+    reader = MetadataLogReader()
     topic = encode_metadata_record(TopicRecord(name="t", topic_id=TOPIC), 0)
     broker = encode_metadata_record(RegisterBrokerRecord(broker_id=1, fenced=False), 3)
     partitions = [
         PartitionRecord(partition_id=at, topic_id=TOPIC, replicas=[1, 2], isr=[1, 2], leader=1) for at in range(3)
     ]
     values = [topic, broker, *(encode_metadata_record(each, 0) for each in partitions)]
-    follower._read(batch(0, 1, *values), 5, tells_commits=True)
-    assert (follower.end_offset, follower.log_end_offset, follower.is_current) == (5, 5, True)
-    assert follower.seen == Seen(), "the first reading is not counted"
-    return follower
+    reader._read(batch(0, 1, *values), 5, reports_commits=True)
+    assert (reader.end_offset, reader.log_end_offset, reader.is_current) == (5, 5, True)
+    assert reader.seen == Seen(), "the first reading is not counted"
+    return reader
 
 
 def test_what_is_committed_is_in_the_image_and_counted() -> None:
-    follower = began()
-    follower._read(batch(5, 1, change(0, [1]), change(1)), 5, tells_commits=True)
-    assert (follower.end_offset, follower.log_end_offset, follower.seen.records) == (5, 7, 0)
-    assert len(follower.image.table.under_replicated()) == 0
-    follower._read(b"", 7, tells_commits=True)
-    assert (follower.end_offset, follower.seen) == (7, Seen(2, 2, 1))
-    assert len(follower.image.table.under_replicated()) == 1
-    partitions, [broker] = partitions_of(follower.image), brokers_of(follower.image)
+    reader = began()
+    reader._read(batch(5, 1, change(0, [1]), change(1)), 5, reports_commits=True)
+    assert (reader.end_offset, reader.log_end_offset, reader.seen.records) == (5, 7, 0)
+    assert len(reader.image.table.under_replicated()) == 0
+    reader._read(b"", 7, reports_commits=True)
+    assert (reader.end_offset, reader.seen) == (7, Seen(2, 2, 1))
+    assert len(reader.image.table.under_replicated()) == 1
+    partitions, [broker] = partitions_of(reader.image), brokers_of(reader.image)
     assert (partitions.topics, partitions.partitions, partitions.offline, partitions.under_replicated) == (1, 3, 0, 1)
     assert (broker.id, broker.state, broker.leaders, broker.replicas) == (1, "active", 3, 3)
 
 
 def test_a_batch_that_is_cut_off_is_fetched_again() -> None:
     """A log answers with so many bytes, wherever a batch ends."""
-    follower = began()
+    reader = began()
     first, second = batch(5, 1, change(0, [1])), batch(6, 1, change(1, [2]))
-    follower._read(first + second[:30], 7, tells_commits=True)
-    assert (follower.log_end_offset, follower.end_offset) == (6, 6)
-    follower._read(second, 7, tells_commits=True)
-    assert (follower.end_offset, follower.seen.isr_changes) == (7, 2)
+    reader._read(first + second[:30], 7, reports_commits=True)
+    assert (reader.log_end_offset, reader.end_offset) == (6, 6)
+    reader._read(second, 7, reports_commits=True)
+    assert (reader.end_offset, reader.seen.isr_changes) == (7, 2)
     with pytest.raises(NetworkError, match="the answer has no batch with offset 7"):
-        follower._read(second, 7, tells_commits=True)
+        reader._read(second, 7, reports_commits=True)
     with pytest.raises(NetworkError, match="the answer has no batch with offset 7"):
-        follower._read(b"junk", 7, tells_commits=True)
+        reader._read(b"junk", 7, reports_commits=True)
 
 
 def test_another_leaders_log_replaces_what_was_not_committed() -> None:
-    follower = began()
-    follower._read(batch(5, 1, change(0, [1])) + batch(6, 1, change(1, [1])), 6, tells_commits=True)
-    follower._truncate(6, 1)
-    assert (follower.log_end_offset, follower.end_offset) == (6, 6)
-    follower._read(batch(6, 2, change(2, [1])), 7, tells_commits=True)
-    table = follower.image.table
-    assert follower.end_offset == 7
+    reader = began()
+    reader._read(batch(5, 1, change(0, [1])) + batch(6, 1, change(1, [1])), 6, reports_commits=True)
+    reader._truncate(6, 1)
+    assert (reader.log_end_offset, reader.end_offset) == (6, 6)
+    reader._read(batch(6, 2, change(2, [1])), 7, reports_commits=True)
+    table = reader.image.table
+    assert reader.end_offset == 7
     assert [table.state(row).isr for row in range(3)] == [(1,), (1, 2), (1,)]
-    follower._truncate(3, 1)
-    assert (follower.end_offset, follower.log_end_offset, follower.is_current) == (0, 0, False), "from the start again"
+    reader._truncate(3, 1)
+    assert (reader.end_offset, reader.log_end_offset, reader.is_current) == (0, 0, False), "from the start again"
 
 
 def test_what_no_leader_commits_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_follower, "MOST_WAITING", 1_000)
-    follower = began()
+    monkeypatch.setattr(metadata_log_reader, "MOST_WAITING", 1_000)
+    reader = began()
     with pytest.raises(NetworkError, match="more than 1,000 bytes of the leader's log are not committed"):
         for offset in range(5, 50):
-            follower._read(batch(offset, 1, change(0)), 5, tells_commits=True)
+            reader._read(batch(offset, 1, change(0)), 5, reports_commits=True)
 
 
 def test_records_that_are_far_more_than_their_bytes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_follower, "MOST_DECOMPRESSED", 1_000)
-    follower = began()
+    monkeypatch.setattr(metadata_log_reader, "MOST_DECOMPRESSED", 1_000)
+    reader = began()
     with pytest.raises(DecodeError, match="larger than max_bytes"):
-        follower._read(bytes(encode_records([Record(5, 0, None, bytes(2_000))], codec="gzip")), 6, tells_commits=True)
+        reader._read(bytes(encode_records([Record(5, 0, None, bytes(2_000))], codec="gzip")), 6, reports_commits=True)
 
 
 @story
 async def test_a_snapshot_that_is_far_more_than_its_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_follower, "MOST_DECOMPRESSED", 1_000)
+    monkeypatch.setattr(metadata_log_reader, "MOST_DECOMPRESSED", 1_000)
     data = bytes(encode_records([Record(0, 0, None, bytes(2_000))], codec="gzip"))
 
     class Leader:
@@ -137,7 +137,7 @@ async def test_a_snapshot_that_is_far_more_than_its_bytes_is_refused(monkeypatch
 
     leader: Any = Leader()
     with pytest.raises(DecodeError, match="larger than max_bytes"):
-        await LogFollower()._load(OffsetAndEpoch(5, 1), leader)
+        await MetadataLogReader()._load(OffsetAndEpoch(5, 1), leader)
 
 
 PAGE = """

@@ -36,7 +36,7 @@ def changed_entities(notifications: Iterable[Notification]) -> list[str]:
     return [*paths]
 
 
-class NotificationFollower(ABC):
+class NotificationWatcher(ABC):
     """Reads all data in `open` and in each new session; then reads the data that notifications name."""
 
     subject = "data in ZooKeeper"  # For log lines.
