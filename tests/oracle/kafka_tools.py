@@ -9,7 +9,8 @@ from kcore.measure.processes.jars import fetch, kafka_jars
 from kcore.measure.processes.zk_cluster import ZK_RELEASE
 from kcore.spark.java import cache_directory, java_home
 
-RELEASE = "4.3.1"
+RELEASE = "4.4.0"
+OLDER_RELEASE = "4.3.1"  # A part of the tests runs with its nodes, too.
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"

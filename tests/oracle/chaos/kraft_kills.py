@@ -21,6 +21,7 @@ from kcore.server.quorum_node.describe import describe_quorum
 from oracle.chaos.kraft_registers import Violation
 from oracle.chaos.kraft_states import NodeFiles, Reference
 from oracle.forked import ForkedNode
+from oracle.kafka_tools import RELEASE
 from oracle.kraft_clusters import KraftCluster, Node
 from oracle.kraft_observer import Watch
 
@@ -45,15 +46,29 @@ class Controllers(KraftCluster):
     """kcore's controllers are forked, which takes less time than to start a new process."""
 
     def __init__(
-        self, *, controllers: int = 3, brokers: int = 0, properties: str = "", real: Collection[int] | None = ()
+        self,
+        *,
+        controllers: int = 3,
+        brokers: int = 0,
+        properties: str = "",
+        options: Sequence[str] = (),
+        real: Collection[int] | None = (),
+        release: str = RELEASE,
     ) -> None:
-        super().__init__(controllers=controllers, brokers=brokers, properties=properties, real=real)
+        super().__init__(
+            controllers=controllers,
+            brokers=brokers,
+            properties=properties,
+            options=options,
+            real=real,
+            release=release,
+        )
 
     def _controller(self, node_id: int, port: int) -> Node:
         if node_id in self.real:
             return super()._controller(node_id, port)
         place = self.folder / f"controller-{node_id}"
-        command = ["controller", "kraft", "run", "-c", place / "server.properties"]
+        command = ["controller", "kraft", "run", "-c", place / "server.properties", "--release", self.release]
         return ForkedNode(node_id, port, place, command, f"controller {node_id} listens")
 
     def is_real(self, node: Node) -> bool:

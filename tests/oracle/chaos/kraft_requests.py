@@ -6,9 +6,7 @@ from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, delegation_tokens, quotas, scram, topics, update_features
-from kcore.schema.broker_lifecycle import (
-    UnregisterBrokerRequest,
-)
+from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterControllerRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -21,10 +19,11 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.types import Uuid
-from oracle.chaos.kraft_own import STABLE, Own, directory_of, registration
+from oracle.chaos.kraft_own import STABLE, Own, controller_registration, directory_of, registration
 from oracle.chaos.kraft_registers import (
     REFUSED,
     Config,
+    ControllerGuest,
     Credential,
     Guest,
     Outcome,
@@ -34,6 +33,7 @@ from oracle.chaos.kraft_registers import (
     Token,
     Topic,
     TopicState,
+    Violation,
     becomes,
     unchanged,
     with_entries,
@@ -409,6 +409,36 @@ def come_and_go(own: Own) -> Step:
     return Step(request, [Part(chosen, becomes(incarnation), _error)], then=then)
 
 
+UNREGISTERED: Final = {
+    Errors.NONE,
+    Errors.CONTROLLER_ID_NOT_REGISTERED,
+    Errors.INVALID_REQUEST,
+}  # The active one's own.
+
+
+def controllers_come_and_go(own: Own) -> Step | None:
+    """A controller registers, or is unregistered; a voter that is unregistered registers again by itself."""
+    if not own.controller_guests:
+        return None
+    chosen: ControllerGuest = own.dice.choice(own.controller_guests)
+    incarnation, chance = Uuid(own.dice.randbytes(16)), own.dice.random()
+    if chance < 0.4:
+        request = controller_registration(chosen.controller_id, incarnation)
+        return Step(request, [Part(chosen, becomes(incarnation), _error)])
+    if chance < 0.8:
+
+        def outcome(state: Any) -> tuple[Any, Any]:
+            return (Errors.CONTROLLER_ID_NOT_REGISTERED if state is None else Errors.NONE), None
+
+        return Step(UnregisterControllerRequest(controller_id=chosen.controller_id), [Part(chosen, outcome, _error)])
+
+    def then(response: Any) -> None:
+        if _error(response) not in UNREGISTERED:
+            raise Violation(f"the unregistration of a voter was answered {response}")
+
+    return Step(UnregisterControllerRequest(controller_id=own.dice.choice(own.watch.voter_ids)), then=then)
+
+
 # Leaders and replicas: a claim on the history of a partition.
 
 
@@ -485,6 +515,7 @@ KINDS: Final[dict[Callable[[Own], Step | None], int]] = {
     **{create_topics: 8, create_partitions: 3, delete_topics: 3, elect_leaders: 4, reassign: 5},
     **{alter_topic_configs: 5, alter_resource_config: 4, alter_quotas: 4, alter_scram: 4},
     **{create_acls: 4, delete_acls: 3, use_token: 4, change_feature: 2, come_and_go: 2, read: 3},
+    controllers_come_and_go: 2,
 }
 
 
