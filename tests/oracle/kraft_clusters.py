@@ -168,6 +168,12 @@ class KraftCluster(Started):
         command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(self.release)}/*"]
         return [*command, "kafka.Kafka", place / "server.properties"]
 
+    def upgrade(self, node: Node, release: str) -> None:
+        """The node's next start is of that release."""
+        jars = [f"{kafka_jars(each)}/*" for each in (self.release, release)]
+        changes = {self.release: release, jars[0]: jars[1]}
+        node._command = [changes.get(each, each) for each in node._command]
+
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
         place = self.folder / f"broker-{node_id}"
         is_kcore = node_id in self._kcore_brokers

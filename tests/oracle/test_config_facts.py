@@ -20,7 +20,7 @@ def printed(program: str, release: str) -> str:
     return subprocess.run([*command, path], capture_output=True, encoding="utf-8", check=True, timeout=120).stdout
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_the_definitions_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/oracle/ConfigFacts.java | gzip -9n`."""
     lines = [line for line in printed("ConfigFacts.java", release).splitlines() if line.startswith("{")]
@@ -28,7 +28,7 @@ def test_the_definitions_are_those_of_the_jars(release: str) -> None:
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in recorded]
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_the_version_texts_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/oracle/MetadataVersionTexts.java | gzip -9n`."""
     recorded = gzip.decompress((DATA / f"version_texts_{release}.json.gz").read_bytes())

@@ -36,7 +36,7 @@ KAFKA_FAULT: Final = re.compile(r"^.*(?: ERROR |Encountered .* fault).*\n.*$", r
 HARMLESS: Final = re.compile(
     r"NotControllerException|NOT_CONTROLLER|NotLeaderOrFollower|Disconnected|disconnected"
     r'|Failed to publish controller metrics.*\n.*"next" is null'
-    r"|apiKey=DESCRIBE_CLUSTER.*\n.*Direct-to-controller communication is not supported with the current"
+    r"|apiKey=DESCRIBE_CLUSTER.*\n.*(?:Direct|direct)-to-controller communication is not supported"
     r"|Encountered quorum controller fault: .*\n.*existed in isrMembers, but not in the topics map"
 )
 SHOWN: Final = 6000  # Characters of each node's log, where a test fails.

@@ -1,4 +1,4 @@
-"""kcore's brokers under KRaft controllers, Kafka's own and kcore's, beside real brokers of Kafka 4.3.1.
+"""kcore's brokers under KRaft controllers, Kafka's own and kcore's, beside real ones of Kafka.
 
 The clients are librdkafka's; they consume by partition, since kcore's brokers hold no consumer groups.
 """

@@ -1,4 +1,4 @@
-"""Real Kafka 4.3.1 brokers under one kcore controller: topics, records, a broker that is killed and comes back."""
+"""Real Kafka brokers under one kcore controller: topics, records, a broker that is killed and comes back."""
 
 from collections.abc import Iterator
 from functools import partial
