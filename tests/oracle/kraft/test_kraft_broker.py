@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -25,7 +27,8 @@ from kcore.schema.cluster_metadata import (
     TopicRequest,
 )
 from kcore.schema.structure import Message
-from oracle.kafka_tools import CONSOLE_CONSUMER
+from oracle.chaos.kraft_checks import await_printed, refusal
+from oracle.kafka_tools import CLUSTER, CONSOLE_CONSUMER
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
@@ -266,6 +269,73 @@ def test_topics_page_by_page_are_those_of_kafkas_broker(cluster: Mixed, fields: 
         return responses[0] == responses[1]
 
     until(is_same, lambda: responses)
+
+
+@pytest.mark.parametrize("is_own_cluster", [True, False, None])
+@pytest.mark.parametrize("is_own_node", [True, False, None])
+def test_clients_that_mean_another_node_are_answered_as_by_kafkas_broker(
+    cluster: Mixed, is_own_cluster: bool | None, is_own_node: bool | None
+) -> None:
+    """ApiVersions 5 (KIP-1242). None: the client names no cluster, or no node."""
+    cluster_ids = {True: cluster.cluster_id, False: "another", None: None}
+    answers: list[ApiVersionsResponse] = []
+    for broker_id in (1, 3):
+        node_ids = {True: broker_id, False: 99, None: -1}
+        request = ApiVersionsRequest(
+            client_software_name="a-client",
+            client_software_version="1",
+            cluster_id=cluster_ids[is_own_cluster],
+            node_id=node_ids[is_own_node],
+        )
+        answers.append(asyncio.run(asked_of(cluster.broker(broker_id), request)))
+    ours, theirs = answers
+    assert ours.error_code == theirs.error_code
+    is_right = is_own_cluster is is_own_node and is_own_node is not False
+    assert (theirs.error_code == Errors.NONE) == is_right
+    features = [{each.name: each.max_version for each in answer.supported_features} for answer in answers]
+    assert features[0] == features[1]
+    finalized = [{each.name: each.max_version_level for each in answer.finalized_features} for answer in answers]
+    assert finalized[0] == finalized[1]
+    if is_right:
+        assert features[0]["metadata.version"] == finalized[0]["metadata.version"] == 33
+        assert {*map(key_of, ours.api_keys)} <= {*map(key_of, theirs.api_keys)}
+
+
+def key_of(api: ApiVersion) -> int:
+    return api.api_key
+
+
+def test_a_controller_is_unregistered_through_kcores_broker(cluster: Mixed) -> None:
+    """The only controller is the active one, which refuses."""
+    [controller] = cluster.controllers
+    for broker_id in (1, 3):
+        unregister = ("unregister-controller", "--bootstrap-server", cluster.broker(broker_id).address, "--id")
+        assert "Controller cannot unregister itself" in refusal(cluster, CLUSTER, *unregister, controller.node_id)
+        assert "Controller ID 999 is not currently registered" in refusal(cluster, CLUSTER, *unregister, 999)
+
+
+NEW_SETTINGS: Final = {
+    **{"errors.deadletterqueue.group.enable": "true", "max.decompressed.message.bytes": "5000000"},
+    **{"remote.copy.lag.bytes": "1000", "remote.copy.lag.ms": "2000"},
+}
+
+
+def test_the_settings_that_4_4_0_added(cluster: Mixed) -> None:
+    """Of topics, of groups and of all brokers, set and described through kcore's broker and Kafka's."""
+    added = ",".join(f"{name}={value}" for name, value in NEW_SETTINGS.items())
+    entities = {
+        ("--entity-type", "topics", "--entity-name", TOPIC): added,
+        ("--entity-type", "groups", "--entity-name", "g"): "errors.deadletterqueue.topic.name=dead",
+        ("--entity-type", "brokers", "--entity-default"): "errors.deadletterqueue.topic.name.prefix=lost.",
+    }
+    for broker_id, other_id in ((1, 3), (3, 1)):
+        at, other = (("--bootstrap-server", cluster.broker(each).address) for each in (broker_id, other_id))
+        for entity, settings in entities.items():
+            cluster.tool(CONFIGS, *at, "--alter", *entity, "--add-config", settings)
+            for setting in settings.split(","):
+                await_printed(cluster, f"{setting} ", CONFIGS, *other, "--describe", *entity)
+            names = ",".join(each.partition("=")[0] for each in settings.split(","))
+            cluster.tool(CONFIGS, *at, "--alter", *entity, "--delete-config", names)
 
 
 async def asked_of(node: Node, request: Message) -> Any:
