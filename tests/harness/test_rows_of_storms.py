@@ -8,12 +8,12 @@ import pytest
 
 from harness.side_by_side import at_every_place
 from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.processes.target import Target
 from kcore.measure.storm.compared import figures_of, left_out
 from kcore.measure.storm.phases import phases_of
 from kcore.measure.storm.report_rows import Row, different_ends, failed_row, medians, missing, row_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 
 TARGETS = [Target.parse("kafka-4.3.1"), Target.parse("kcore-kraft")]
 

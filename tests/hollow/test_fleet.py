@@ -30,6 +30,7 @@ APIS = {
     "BrokerHeartbeat": (1, 1),
     "Fetch": (17, 17),
     "DeleteTopics": (6, 6),
+    "DescribeQuorum": (2, 2),
 }
 OPTIONS = Options(heartbeat_s=0.01)
 SECOND = 1_000_000_000  # In nanoseconds.

@@ -59,3 +59,9 @@ def test_somebody_may_be_there(host: str, port: int) -> None:
 async def test_nobody_can_listen_there(host: str, port: int) -> None:
     with pytest.raises(OSError, match="cannot listen at"):
         await serve(host, port, fenced, {"BrokerHeartbeat": (0, 1)})
+
+
+@pytest.mark.parametrize(("last", "is_valid"), [(61, True), (62, False)])
+def test_the_longest_name_has_254_bytes_with_its_last_dot(last: int, is_valid: bool) -> None:
+    name = ".".join(["a" * 63] * 3 + ["a" * last]) + "."
+    assert len(name) == 193 + last and (address_flaw(name, 9092) is None) == is_valid

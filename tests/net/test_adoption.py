@@ -261,3 +261,15 @@ async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.Mon
             await assert_answered(reader, correlation_id)
         assert not holder.held and len(server.connections) == 1
         assert len(os.listdir("/proc/self/fd")) == before
+
+
+@story
+async def test_a_connection_that_comes_back_to_a_closing_server_is_closed() -> None:
+    async with holding() as (server, holder), raw_client(server) as (reader, writer):
+        writer.write(ask(1))
+        await assert_answered(reader, 1)
+        await until(lambda: holder.held)
+        server.closing = True
+        holder.hand_back(ask(2))
+        assert server.metrics.connections_opened == server.metrics.connections_closed == 1
+        assert not len(server.admission) and await rest(reader) == b""

@@ -10,7 +10,7 @@ import pytest
 from kcore import schema as s
 from kcore.errors import DisconnectedError, EncodeError, NetworkError, RequestTimeoutError, UnsupportedVersionError
 from kcore.net.connect import connect
-from kcore.net.connection import Connection
+from kcore.net.connection import NEWEST_CORRELATION_ID, Connection
 from kcore.net.framed_connection import PIECE_BYTES
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, serve
@@ -442,3 +442,15 @@ async def test_nobody_listens() -> None:
         await connect("127.0.0.1", port)
     with pytest.raises(DisconnectedError, match=r"no connection to no-such-host\.invalid:1"):
         await connect("no-such-host.invalid", 1)
+
+
+@story
+async def test_after_the_largest_correlation_id_comes_0() -> None:
+    async with (
+        await serve("127.0.0.1", 0, fenced, APIS) as server,
+        await connect("127.0.0.1", server.port) as connection,
+    ):
+        connection._correlation_id = NEWEST_CORRELATION_ID
+        for _ in range(2):
+            assert (await connection.send(HEARTBEAT)).is_fenced
+        assert connection._correlation_id == 1

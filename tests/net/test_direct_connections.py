@@ -370,3 +370,28 @@ async def test_without_an_adopter_the_server_has_all() -> None:
             assert not len(direct_connections) and len(server.connections) == 1
         server.adopter = adopter
         await until(lambda: not server.connections)
+
+
+@story
+async def test_a_connection_whose_request_runs_is_neither_idle_nor_closed_for_another() -> None:
+    async with (
+        receiving(Handler(at_once=False)) as (server, direct, direct_connections),
+        raw_client(server) as (reader, writer),
+    ):
+        await until(lambda: len(direct_connections._idle) == 1)
+        writer.write(ask(1))
+        await until(lambda: direct.asked)
+        assert not len(direct_connections._idle) and server.admission.victim("another") is None
+        direct.asked[0][2](FENCED)
+        await assert_answered(reader, 1)
+        assert len(direct_connections._idle) == 1 and server.admission.victim("another") is not None
+
+
+@pytest.mark.parametrize(("size", "stays"), [(MOST_BYTES - 4, True), (MOST_BYTES - 3, False)])
+@story
+async def test_a_frame_that_is_larger_than_the_room_for_it_is_the_servers(size: int, stays: bool) -> None:
+    head = size.to_bytes(4) + ask(1)[4:12]
+    async with receiving() as (server, _, direct_connections), raw_client(server) as (_, writer):
+        writer.write(head)
+        await until(lambda: server.metrics.bytes_in >= len(head))
+        assert len(direct_connections) == stays

@@ -12,7 +12,7 @@ from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext, Server, serve
 from kcore.types import METADATA_TOPIC_ID
-from kcore.wire.codec import decode_from
+from kcore.wire.codec import decode_from, encode
 from net.loops import HEARTBEAT, QUICK, fenced, heartbeat_answer, read_frame, request_frame, story, until
 from net.test_server import raw_client, rest, still_serves
 
@@ -179,3 +179,9 @@ async def test_an_answer_for_a_client_that_is_gone() -> None:
         direct.asked.pop()[1](s.BrokerHeartbeatResponse())
         server.direct = None
         await still_serves(server)
+
+
+def test_a_response_that_is_encoded_once_is_encoded_for_each_version() -> None:
+    response, shared = fetched(b""), requests.SharedBody()
+    for version in (17, 12, 12, 17):
+        assert shared.body(response, version) == encode(response, version)

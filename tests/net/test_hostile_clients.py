@@ -258,6 +258,17 @@ async def test_half_frames_are_bounded_over_all_connections() -> None:
 
 
 @story
+async def test_the_bytes_of_a_half_frame_count_until_its_client_is_gone() -> None:
+    async with await serve("127.0.0.1", 0, fenced, APIS) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(announced(2 * MIB, MIB))
+        await until(lambda: server.received.total > MIB)
+        writer.transport.abort()
+        await until(lambda: not server.connections and not server.tasks)
+        assert server.received.total == 0
+
+
+@story
 async def test_large_frames_of_several_clients_take_bounded_memory() -> None:
     async with starved(256) as (port, process):
         clients = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
@@ -303,6 +314,26 @@ async def test_answers_that_nobody_takes_are_bounded_over_all_connections() -> N
             each.transport.abort()
         await until(lambda: not server.connections and not server.tasks)
         assert server.unsent.total == 0
+
+
+@story
+async def test_the_bytes_of_an_answer_count_until_its_client_has_them() -> None:
+    sizes = [8 * MIB, 0]
+
+    async def handler(context: RequestContext, message: Any) -> Any:
+        return s.BrokerHeartbeatResponse(unknown_tagged_fields=((99, bytes(sizes.pop(0))),))
+
+    async with await serve("127.0.0.1", 0, handler, APIS) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(ASK)
+        await until(lambda: server.unsent.total)
+        reader._transport.resume_reading()  # type: ignore[attr-defined]
+        await read_frame(reader)
+        writer.write(ASK)
+        await read_frame(reader)
+        assert server.unsent.total == 0 and len(server.connections) == 1
+        writer.transport.abort()
 
 
 @story
@@ -363,6 +394,20 @@ def test_too_many_bytes_close_the_largest_connections_of_the_address_that_holds_
     held.hold(running, 10)
     held.hold(running, 0)
     assert held.total == 0
+
+
+def test_a_connection_that_frees_bytes_closes_no_other() -> None:
+    """Also while all hold too many, because their requests were running."""
+    ended: list[Holder] = []
+    held: HeldBytes[Holder] = HeldBytes(1_000, lambda holder, count: ended.append(holder))
+    one, other = Holder("10.0.0.1", may_end=False), Holder("10.0.0.2", may_end=False)
+    held.hold(one, 800)
+    held.hold(other, 800)
+    other.may_end = True
+    held.hold(one, 700)
+    assert (held.total, ended) == (1_500, [])
+    held.hold(one, 701)
+    assert (held.total, ended) == (701, [other])
 
 
 # The log.

@@ -5,8 +5,9 @@ from typing import Final
 
 from kcore.measure.processes.jars import kafka_jars
 from kcore.measure.processes.java_process import JavaProcess
+from kcore.measure.processes.kafka_quorum import LOG4J
 from kcore.measure.processes.local_process import free_ports, random_uuid
-from kcore.measure.processes.zk_cluster import LIGHT, LOG4J, ZK_RELEASE
+from kcore.measure.processes.zk_cluster import LIGHT, ZK_RELEASE
 from kcore.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from kcore.types import Uuid
 from oracle.kcore_brokers import PROGRAM, KcoreBroker, until

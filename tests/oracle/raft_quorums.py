@@ -14,10 +14,10 @@ from typing import Final
 
 from kcore.measure.processes.jars import kafka_jars
 from kcore.measure.processes.java_process import JavaProcess, stop_all
-from kcore.measure.processes.kafka_quorum import LOG4J2
+from kcore.measure.processes.kafka_quorum import LOG4J, LOG4J2
 from kcore.measure.processes.local_process import free_ports, random_uuid
 from kcore.measure.processes.started import Started
-from kcore.measure.processes.zk_cluster import LIGHT, LOG4J
+from kcore.measure.processes.zk_cluster import LIGHT
 from kcore.raft.membership.replicas import Address
 from kcore.releases.known import RELEASES
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData

@@ -1,6 +1,7 @@
 """Controllers as processes: kcore's for real, and what both kinds get to read."""
 
 import asyncio
+import zipfile
 from pathlib import Path
 from random import Random
 
@@ -9,9 +10,10 @@ import pytest
 from kcore.errors import TargetError
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes import kafka_quorum
-from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.controller_quorum import FIRST_NODE_ID, ControllerQuorum
 from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.processes.target import TOOL_PROPERTIES
 
 
 async def leader_of(quorum: ControllerQuorum) -> int:
@@ -56,6 +58,7 @@ def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeyp
     java.chmod(0o755)
     monkeypatch.setattr(kafka_quorum, "java_home", lambda: tmp_path)
     monkeypatch.setattr(kafka_quorum, "kafka_jars", lambda release: tmp_path)
+    monkeypatch.setattr(kafka_quorum, "has_option", lambda *_: True)
     settings = []
     for quorum in (
         KafkaQuorum("4.3.1", properties="broker.session.timeout.ms=6000"),
@@ -65,3 +68,31 @@ def test_both_kinds_of_controllers_get_the_same_settings(tmp_path: Path, monkeyp
             [node] = quorum.nodes
             settings.append(node.configuration.read_text().replace(str(quorum.folder), "").replace(str(node.port), ""))
     assert settings[0] == settings[1] and "broker.session.timeout.ms=6000" in settings[0]
+
+
+def test_a_kafka_whose_tool_cannot_format_a_dynamic_quorum_gets_a_static_one(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "new.jar", "w") as jar:
+        jar.writestr("kafka/tools/StorageTool.class", "--initial-controllers")
+    (tmp_path / "old").mkdir()
+    commands, lines = [], []
+    for jars in (tmp_path, tmp_path / "old"):
+        quorum = KafkaQuorum(jars, controllers=3, java=tmp_path / "java")
+        commands.append(" ".join(quorum.format_command(tmp_path / "node.properties", "VOTERS")))
+        lines.append([line.partition("=")[0] for line in quorum.quorum_lines("CONTROLLER://h:1")])
+        ports = [node.port for node in quorum.nodes]
+        voters = ",".join(f"{FIRST_NODE_ID + at}@127.0.0.1:{port}" for at, port in enumerate(ports))
+        quorum.close()
+    assert ["--initial-controllers VOTERS" in command for command in commands] == [True, False]
+    assert lines[0] == ["controller.quorum.bootstrap.servers", "listeners", "advertised.listeners"]
+    assert quorum.quorum_lines("L")[0] == f"controller.quorum.voters={voters}" and len(lines[1]) == 2
+
+
+def test_every_property_that_a_quorum_sets_is_refused_from_the_user(tmp_path: Path) -> None:
+    for quorum in (KafkaQuorum(tmp_path, java=tmp_path / "java"), KcoreQuorum()):
+        [node] = quorum.nodes
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(quorum, "format_command", lambda *_: ["true"])
+            quorum._configure(node)
+        names = {line.partition("=")[0] for line in node.configuration.read_text().split()}
+        quorum.close()
+        assert names <= TOOL_PROPERTIES

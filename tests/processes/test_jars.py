@@ -1,4 +1,4 @@
-"""Jars by a lock file, fetched by Apache Ivy from a registry that is a folder here."""
+"""Jars by a lock file, fetched by Apache Ivy from a registry that is a folder here, or an HTTP server."""
 
 import hashlib
 import os
@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from kcore.errors import TargetError
-from kcore.measure.processes import jars
+from kcore.measure.processes import ivy, jars
 from kcore.spark.java import NoJavaError
 
 DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}
@@ -31,7 +34,104 @@ def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def use_registry(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "_RESOLVER", jars._RESOLVER.replace("<ibiblio ", f'<ibiblio root="{root}" '))
+    monkeypatch.setattr(ivy, "_RESOLVER", ivy._RESOLVER.replace("<ibiblio ", f'<ibiblio root="{root}" '))
+
+
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>{}</groupId><artifactId>{}</artifactId>
+<version>{}</version><packaging>{}</packaging><dependencies>{}</dependencies></project>"""
+NEEDED = """<dependency><groupId>org.example</groupId><artifactId>a</artifactId><version>1</version>
+<scope>runtime</scope></dependency>"""
+RELEASE = "4.77.0"
+PINNED = ["a-1.jar", f"kafka_2.13-{RELEASE}.jar", "log4j-slf4j-impl-2.25.4.jar"]
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of an HTTP server with one release of Kafka, which needs a bundle; the cache is empty."""
+    folder = tmp_path / "registry"
+    publish(folder, "org.apache.kafka", "kafka_2.13", RELEASE, needs=NEEDED)
+    publish(folder, "org.example", "a", "1", packaging="bundle")
+    publish(folder, "org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
+    monkeypatch.setenv("KCORE_CACHE", str(tmp_path / "cache"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        use_registry(f"http://127.0.0.1:{server.server_port}/", monkeypatch)
+        yield folder
+        server.shutdown()
+
+
+def publish(folder: Path, group: str, name: str, version: str, packaging: str = "jar", needs: str = "") -> None:
+    place = folder.joinpath(*group.split("."), name, version)
+    place.mkdir(parents=True)
+    (place / f"{name}-{version}.pom").write_text(POM.format(group, name, version, packaging, needs))
+    (place / f"{name}-{version}.jar").write_bytes(name.encode())
+
+
+def test_a_release_without_a_lock_file_is_resolved_once_and_pinned(
+    registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    folder = jars.kafka_jars(RELEASE, said.append)
+    assert folder == tmp_path / "cache" / f"kafka-{RELEASE}" and names_in(folder) == sorted([*PINNED, jars.PINNED])
+    text = (folder / jars.PINNED).read_text()
+    assert all(jars.Jar.of(line).is_in(folder) for line in text.splitlines()) and text.count("\n") == 3
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    assert said[-1] == f"pinned 3 jars of Kafka {RELEASE} in {folder / jars.PINNED}, whose SHA-256 is {digest}"
+
+    use_registry("http://127.0.0.1:9/", monkeypatch)
+    assert jars.kafka_jars(RELEASE, said.append) == folder, "offline"
+    (folder / "a-1.jar").write_bytes(b"changed")
+    with pytest.raises(TargetError, match=r"a-1\.jar is not the jar of .*jars\.lock: remove the jar") as refused:
+        jars.kafka_jars(RELEASE)
+    assert "\n" not in str(refused.value) and (folder / "a-1.jar").read_bytes() == b"changed"
+
+
+def test_a_removed_jar_of_a_pinned_release_is_fetched_and_compared_with_the_lock(registry: Path) -> None:
+    folder = jars.kafka_jars(RELEASE)
+    (folder / "a-1.jar").unlink()
+    jars.kafka_jars(RELEASE)
+    assert (folder / "a-1.jar").read_bytes() == b"a"
+    (folder / "a-1.jar").unlink()
+    (registry / "org/example/a/1/a-1.jar").write_bytes(b"changed")
+    with pytest.raises(TargetError, match=r"^a-1\.jar: its SHA-256 is not that of the lock file$"):
+        jars.kafka_jars(RELEASE)
+
+
+def test_a_release_that_does_not_exist_is_one_line(registry: Path, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"^Maven Central has no Kafka 4\.78\.0$"):
+        jars.kafka_jars("4.78.0")
+    with pytest.raises(TargetError, match="a release has a form such as"):
+        jars.kafka_jars("../../etc")
+
+
+def test_a_release_that_cannot_be_resolved_whole_is_not_pinned(registry: Path) -> None:
+    (registry / "org/example/a/1/a-1.jar").unlink()
+    with pytest.raises(TargetError, match="Apache Ivy could not fetch"):
+        jars.kafka_jars(RELEASE)
+    (registry / "org/example/a/1/a-1.jar").write_bytes(b"a")
+    assert sorted(PINNED) == [name for name in names_in(jars.kafka_jars(RELEASE)) if name != jars.PINNED]
+
+
+def test_a_damaged_lock_file_is_one_line(registry: Path) -> None:
+    folder = jars.kafka_jars(RELEASE)
+    for text in ("x", "x y", "x a/b/c"):
+        (folder / jars.PINNED).write_text(text)
+        with pytest.raises(TargetError, match=r"jars\.lock: ") as refused:
+            jars.kafka_jars(RELEASE)
+        assert "\n" not in str(refused.value)
+
+
+def test_the_lock_files_of_this_package_name_jars_of_their_release() -> None:
+    for release in ("3.9.1", "4.3.1", "4.4.0"):
+        text = files("kcore.measure.processes").joinpath(f"kafka-{release}.lock").read_text()
+        found = [jars.Jar.of(line) for line in text.splitlines()]
+        assert {each.version for each in found if each.group == "org.apache.kafka"} == {release}
+        assert text.splitlines() == [each.line for each in found]
 
 
 @pytest.fixture
@@ -39,7 +139,7 @@ def no_ivy(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> None:
         raise AssertionError("Ivy was started")
 
-    monkeypatch.setattr(jars, "_run_ivy", started)
+    monkeypatch.setattr(ivy, "_run_ivy", started)
 
 
 @pytest.fixture
@@ -149,8 +249,8 @@ def test_an_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.M
     java.parent.mkdir()
     java.write_text("#!/bin/sh\nexec sleep 600\n")
     java.chmod(0o755)
-    monkeypatch.setattr(jars, "java_home", lambda: tmp_path)
-    monkeypatch.setattr(jars, "_SILENCE_S", 0.1)
+    monkeypatch.setattr(ivy, "java_home", lambda: tmp_path)
+    monkeypatch.setattr(ivy, "_SILENCE_S", 0.1)
     with pytest.raises(TargetError, match="no answer for 0 seconds"):
         jars.fetch(lock(DATA), tmp_path / "jars")
 
@@ -179,22 +279,22 @@ def test_without_java_the_error_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     def none() -> Path:
         raise NoJavaError("Spark and Kafka need Java 17 or newer")
 
-    monkeypatch.setattr(jars, "java_home", none)
+    monkeypatch.setattr(ivy, "java_home", none)
     with pytest.raises(NoJavaError, match="need Java 17 or newer"):
         jars.fetch(lock(DATA), tmp_path / "jars")
     assert names_in(tmp_path / "jars") == []
 
 
 def test_without_pyspark_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "find_spec", lambda _: None)
+    monkeypatch.setattr(ivy, "find_spec", lambda _: None)
     with pytest.raises(TargetError, match='Apache Ivy, which PySpark ships: pip install "kcore\\[spark\\]"'):
-        jars.ivy_jar()
+        ivy.ivy_jar()
 
 
 def test_java_gets_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     proxies = {"https": "http://proxy.example:3128", "http": "other.example:8080", "no": "localhost"}
-    monkeypatch.setattr(jars, "getproxies", lambda: proxies)
-    assert jars._proxy_options() == [
+    monkeypatch.setattr(ivy, "getproxies", lambda: proxies)
+    assert ivy._proxy_options() == [
         "-Dhttps.proxyHost=proxy.example",
         "-Dhttps.proxyPort=3128",
         "-Dhttp.proxyHost=other.example",
@@ -216,4 +316,4 @@ def test_java_gets_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_the_reason_is_one_line_of_what_ivy_printed(printed: str, reason: str) -> None:
-    assert jars.reason_in(printed) == reason
+    assert ivy.reason_in(printed) == reason

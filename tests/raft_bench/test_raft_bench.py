@@ -9,11 +9,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
+from kcore.cli.measure import bench_quorum_command
+from kcore.measure.processes import target
+from kcore.measure.processes.target import parse_targets
 from kcore.measure.raft_bench import raft_bench_report as report
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
 from kcore.measure.raft_bench.nodes import LINE, KafkaRaftNodes, KcoreRaftNodes, Load, Measured
 from kcore.measure.raft_bench.run_raft_bench import HEADER, Row, nodes_of
 from kcore.measure.report import result_files
+from kcore.measure.report.build import Build
 from kcore.server.quorum_node.workload import Stats
 
 LOAD = Load(20_000, 256, None)
@@ -41,12 +45,13 @@ def test_a_row_of_nodes_that_ended() -> None:
     assert row.as_dict()["fault"] == "node 1 has ended"
 
 
-def test_systems_by_name() -> None:
-    kafka, kcore = nodes_of("kafka-3.9.1", LOAD), nodes_of("kcore", LOAD)
+def test_systems_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "kafka_jars", lambda release: tmp_path)
+    kafka, kcore = (nodes_of(each, LOAD) for each in parse_targets(["old=kafka-3.9.1", "kcore"], own=["kcore"]))
     try:
         assert isinstance(kafka, KafkaRaftNodes)
         assert isinstance(kcore, KcoreRaftNodes)
-        assert (kafka.name, kcore.name) == ("Kafka 3.9.1", "kcore")
+        assert (kafka.name, kcore.name) == ("old", "kcore")
     finally:
         kafka.close()
         kcore.close()
@@ -60,7 +65,14 @@ def test_a_linger_is_that_of_the_log() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [(("--system", "etcd"), "--system etcd: kafka-4.3.1"), (("--linger", "soon"), "--linger soon: milliseconds")],
+    [
+        (("--system", "etcd"), "--target 'etcd': give kafka-4.3.1 or another release"),
+        (("--target", "kafka-3.9.1-zk"), "--target kafka-3.9.1-zk: give kafka-RELEASE"),
+        (("--target", "localhost:9093"), "--target localhost:9093: give kafka-RELEASE"),
+        (("--property", "kcore:controller.quorum.append.linger.ms=3"), "append.linger.ms: give --linger"),
+        (("--jvm", "kcore:-Xmx1g"), "kcore has no JVM"),
+        (("--linger", "soon"), "--linger soon: milliseconds"),
+    ],
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, str], expected: str) -> None:
     result = quorum(*arguments)
@@ -71,6 +83,11 @@ def test_what_makes_no_sense_is_refused(arguments: tuple[str, str], expected: st
 MEASURED = Measured(4_987_654.0, 27.1, 38.2, 51.2, 0.5)
 ROWS = [Row("kafka-4.3.1", LOAD, MEASURED), Row("kcore", LOAD, MEASURED._replace(p99_ms=30.0))]
 FAULT = Row("kafka-4.3.1", LOAD, None, "node 1 has <ended>\nwith its log")
+
+
+@pytest.fixture(autouse=True)
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_quorum_command, "build_of", lambda target, heap: Build(target.text))
 
 
 def quorum(*arguments: str) -> Result:

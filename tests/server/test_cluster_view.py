@@ -233,3 +233,11 @@ def test_each_topic_shows_what_the_filter_leaves(request_: MetadataRequest, by_i
 
     topics = metadata(request_, 12, filter_of).topics
     assert ([each.name for each in topics], asks) == ([] if by_id else ["a"], [(12, by_id)])
+
+
+@pytest.mark.parametrize("version", [7, 8, 10, 11])
+def test_the_operations_of_the_cluster_are_in_the_versions_that_have_them(version: int) -> None:
+    """Metadata 11 has no such field any more: DescribeCluster tells (KIP-700)."""
+    response = metadata(MetadataRequest(topics=[], include_cluster_authorized_operations=True), version)
+    unset = np.iinfo(np.int32).min
+    assert response.cluster_authorized_operations == (CLUSTER_OPERATIONS if 8 <= version <= 10 else unset)

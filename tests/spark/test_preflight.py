@@ -20,7 +20,7 @@ DEAD = "spark://127.0.0.1:1"
 COMMANDS = {
     "bench": ["bench", "smoke"],
     "sim": ["sim", "raft", "--seeds", "2"],
-    "storm": ["storm", "broker-lost"],
+    "storm": ["storm", "broker-lost", "--target", "kcore-kraft"],
 }
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from kcore.measure.processes.target import Target
 from kcore.measure.storm import answer
 from kcore.measure.storm import storm_report as report
 from kcore.measure.storm.kraft.scenarios import SCENARIOS
 from kcore.measure.storm.report_rows import Row, failed_row, row_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 
 KAFKA, KCORE = "kafka-4.3.1", "kcore-kraft"
@@ -113,10 +113,22 @@ def test_a_controller_alone_has_its_time_and_no_ratio() -> None:
 
 def test_controllers_are_compared_within_their_mode() -> None:
     targets = [KCORE, "kcore-zk", KAFKA, "kafka-3.9.1-zk"]
-    assert {each: answer.base_of(each, targets) for each in targets} == {
+    builds = {each: each for each in targets}
+    assert {each: answer.base_of(each, builds) for each in targets} == {
         KCORE: KAFKA, "kcore-zk": "kafka-3.9.1-zk", KAFKA: None, "kafka-3.9.1-zk": None
     }  # fmt: skip
-    assert answer.base_of("b:1", ["a:1", "b:1"]) == "a:1" and answer.base_of("kcore-zk", ["kcore-zk", KAFKA]) == KAFKA
+    assert answer.base_of("b:1", {"a:1": "a:1", "b:1": "b:1"}) == "a:1"
+    assert answer.base_of("kcore-zk", {"kcore-zk": "kcore-zk", KAFKA: KAFKA}) == KAFKA
+
+
+def test_the_build_of_a_label_decides_what_others_are_compared_with() -> None:
+    builds = {"mine": KCORE, "old": KAFKA, "zk": "kafka-zk:/jars", "ours": "kcore-zk"}
+    assert {each: answer.base_of(each, builds) for each in builds} == {
+        "mine": "old", "old": None, "zk": None, "ours": "zk"
+    }  # fmt: skip
+    rows = [row(KCORE, 10.0, 0) | {"target": "mine"}, row(KAFKA, 20.0, 0) | {"target": "old"}]
+    [ratio] = answer.ratios_of(answer.measured(rows))
+    assert (ratio.mine.target, ratio.base.target, ratio.value) == ("mine", "old", 0.5)
 
 
 @pytest.mark.parametrize("scenario", sorted({*SCENARIOS, *ZK_SCENARIOS} - {"heartbeat"}))

@@ -22,7 +22,7 @@ def storm(*arguments: str) -> Result:
     ("arguments", "said"),
     [
         (["flood"], "`kcore storm --list`"),
-        (["--target", "kafka-0.7"], "kcore can start kafka-4.3.1"),
+        (["--target", "kafka-0.7"], "--target kafka-0.7: Kafka 0.7: a release has a form such as 4.3.1"),
         (["--target", "localhost"], "give HOST:PORT"),
         (["--brokers", "many"], "no list of counts such as 20,100"),
         (["--partitions", "1k,0"], "--partitions 0 is not from 1"),
@@ -73,6 +73,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str
         return left or []
 
     monkeypatch.setattr(run, "run", run_plan)
+    monkeypatch.setattr(run, "check_builds", lambda plan: None)
 
 
 def test_json_is_alone_on_stdout_and_the_folder_holds_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -129,6 +130,6 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pyte
 
 def test_targets_take_turns_within_each_repetition():
     plan = StormPlan(targets=("kafka-3.9.1-zk", "kcore-zk"), repeat=2, partitions=(10, 20))
-    cells = [(cell.repetition, cell.partitions, cell.target.text) for cell in plan.cells()]
+    cells = [(cell.repetition, cell.partitions, cell.target.name) for cell in plan.cells()]
     both = ("kafka-3.9.1-zk", "kcore-zk")
     assert cells == [(nth, size, target) for nth in range(2) for size in (10, 20) for target in both]

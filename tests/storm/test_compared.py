@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
+from kcore.measure.processes.target import Target
 from kcore.measure.report import result_files
 from kcore.measure.storm import compared
 from kcore.measure.storm.report_rows import BULKY, Row, failed_row, row_of, table_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 
 CELL = Cell(Target.parse("kcore-kraft"), 20, 5_000, 0)
 OLD = [90.0, 100.0, 110.0]

@@ -4,12 +4,12 @@ import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
+from kcore.measure.processes.target import Target
 from kcore.measure.storm import storm_report as report
 from kcore.measure.storm.curves import curves_chart, name_of
 from kcore.measure.storm.report_rows import Row, merged, row_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 
 TARGETS = {"kafka-4.3.1": "Kafka 4.3.1", "kafka-3.9.1-zk": "Kafka 3.9.1 (ZK)", "kcore-zk": "kcore (ZK)"}
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from kcore.cli.commands import app
 from kcore.errors import TargetError
+from kcore.measure.processes.target import Target
 from kcore.measure.report import result_files
 from kcore.measure.storm.profile import flame, profile_cell, pyspy
 from kcore.measure.storm.profile import profile_files as files
@@ -40,7 +41,6 @@ from kcore.measure.storm.profile.threads import ThreadTimes, ThreadUse, thread_t
 from kcore.measure.storm.report_rows import row_of, table_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 
 RECORDED = Path(__file__).with_name("profile_stacks.txt")  # kind, layer, event, stack: of real controllers.
 RULES = {"kcore": KCORE, "kafka": KAFKA}

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from kcore.cli.measure.measured_storm import verdict
+from kcore.measure.processes.target import Target
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.storm import report_table
@@ -17,7 +18,6 @@ from kcore.measure.storm.phases import Phases, knew_after_ms, phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, failed_row, medians, merged, missing, row_of, table_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell, StormPlan
-from kcore.measure.storm.targets import Target
 
 KCORE = "kcore-kraft"
 CELL = Cell(Target.parse("kafka-4.3.1"), 3, 100, 0)

@@ -12,7 +12,7 @@ import pytest
 
 from kcore.cli.measure.measured_storm import verdict
 from kcore.measure.hollow.zk.receivers import Arrival
-from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK, Target
 from kcore.measure.report.exits import Exit
 from kcore.measure.storm.expectations import Bounds
 from kcore.measure.storm.phases import phases_of
@@ -20,7 +20,6 @@ from kcore.measure.storm.report_rows import different_ends, row_of
 from kcore.measure.storm.report_table import troubles
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
-from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.zk_storm import ZkMeasure, ZkStorm
 from kcore.schema import LeaderAndIsrRequest
 

@@ -94,7 +94,7 @@ class ServedConnection(Framed):
             self._session.principal = principal_of_certificate(transport.get_extra_info("peercert"))
         else:
             self.peer = returned.identity.peer
-        self.metrics.connections_opened -= self._accepted_socket.is_counted  # Counted twice.
+        self.metrics.connections_opened -= 1  # Counted twice: its accepted socket is counted, too.
         server = self._server
         if server.closing:
             self.abort()
@@ -171,7 +171,6 @@ class ServedConnection(Framed):
             self._handling = False
             self._place.leave()
             self._server.received.hold(self, 0)
-            self._server.unsent.hold(self, 0)
             self._forget_relay()
             self.close_soon()
 

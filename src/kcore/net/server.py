@@ -238,11 +238,7 @@ class Server:
             accepted_socket.socket.close()
             self.metrics.connections_closed += 1
             return
-        accepted_socket.rank, accepted_socket.returned, accepted_socket.is_counted = (
-            returned.identity.rank,
-            returned,
-            True,
-        )
+        accepted_socket.rank, accepted_socket.returned = returned.identity.rank, returned
         self.admission.join(accepted_socket)
         self._begin_soon(accepted_socket)
 
@@ -314,7 +310,7 @@ class Server:
         """Waits for the client's first bytes, with which the connection begins."""
         assert self._silent is not None
         self.metrics.connections_opened += 1
-        accepted_socket.is_counted, accepted_socket.silent = True, self._silent
+        accepted_socket.silent = self._silent
         self._silent.join(accepted_socket)
 
     def _has_spoken(self, accepted_socket: "AcceptedSocket") -> None:
@@ -388,7 +384,7 @@ class Server:
         self.admission.leave(accepted_socket)
         if task.cancelled() or task.exception() is not None:
             accepted_socket.socket.close()
-            self.metrics.connections_closed += accepted_socket.is_counted
+            self.metrics.connections_closed += 1
         # The client has disconnected, or does not use TLS.
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.errors["handshake"] += 1
@@ -402,13 +398,12 @@ class Server:
 class AcceptedSocket:
     """A socket that was accepted, or returned by the adopter, and whose protocol has not begun yet."""
 
-    __slots__ = ("address", "handshakes", "is_counted", "rank", "returned", "silent", "socket", "task")
+    __slots__ = ("address", "handshakes", "rank", "returned", "silent", "socket", "task")
 
     def __init__(self, accepted: socket.socket, address: str) -> None:
         self.socket, self.address = accepted, address
         self.rank = Rank.SILENT
         self.returned: Returned | None = None
-        self.is_counted = False  # Whether the metrics count it as an opened connection.
         self.silent: SilentConnections[AcceptedSocket] | None = None  # Set while the client has sent nothing.
         self.handshakes: Handshakes[AcceptedSocket] | None = None  # Set for TLS, once the client has sent bytes.
         self.task: asyncio.Task[None] | None = None

@@ -1,5 +1,6 @@
 """Kafka 4.4.0: what it changed since 4.3.1."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -40,15 +41,19 @@ _GROUP_CONFIGS: Final = {
 }
 
 _BROKER_LISTS: Final = {"group.streams.assignors": "sticky", "group.streams.rack.aware.assignment.tags": ""}
-_BROKER_DEFAULTS: Final = {
+_FIRST_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
+    **_BROKER_LISTS,
     "errors.deadletterqueue.auto.create.topics.enable": "false",
     "errors.deadletterqueue.topic.name.prefix": "dlq.",
-    "group.streams.topology.description.plugin.class": None,
     f"log.{_LAG}.bytes": "-1",
     f"log.{_LAG}.ms": "0",
     _SIZE: str(_MOST_BYTES),
-    "sasl.oauthbearer.allow.unverified.audience": "false",
     "sasl.oauthbearer.allow.unverified.issuer": "false",
+}
+# By the setting that precedes them in a controller's answer, because names with the same hash keep their order.
+_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
+    "default.replication.factor": [("group.streams.topology.description.plugin.class", None)],
+    "sasl.login.retry.backoff.max.ms": [("sasl.oauthbearer.allow.unverified.audience", "false")],
 }
 
 RELEASE: Final = replace(
@@ -71,7 +76,12 @@ RELEASE: Final = replace(
     ),
     topic_configs=with_added(_OLDER.topic_configs, _TOPIC_CONFIGS),
     broker_lists={**_OLDER.broker_lists, **_BROKER_LISTS},
-    broker_defaults={**_OLDER.broker_defaults, **_BROKER_LISTS, **_BROKER_DEFAULTS},
+    broker_defaults=_FIRST_DEFAULTS
+    | {
+        name: default
+        for older in _OLDER.broker_defaults.items()
+        for name, default in (older, *_DEFAULTS.get(older[0], ()))
+    },
     group_configs=with_added(_OLDER.group_configs, _GROUP_CONFIGS),
     group_bounds=(
         *_OLDER.group_bounds,

@@ -93,7 +93,7 @@ class EpochCache:
         above = self.next_entry(requested_epoch)
         if above is None:
             return UNDEFINED
-        # The data below the first entry is deleted: the follower may continue at the log's start.
+        # Without an entry at or below the epoch, the log has deleted the epoch's data: its end is the log's start.
         floor = self.previous_entry(requested_epoch + 1)
         return EpochEndOffset(floor.epoch if floor else requested_epoch, above.start_offset)
 

@@ -199,8 +199,7 @@ class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+")
     group_id: str
     producer_id: int64
     producer_epoch: int16
-    # The generation, or the epoch of a consumer group's member, and the member: the coordinator refuses a fenced member
-    # (KIP-447).
+    # The coordinator refuses a member by its generation, epoch and id if the group has fenced the member (KIP-447).
     generation_id_or_member_epoch: int32 = field(versions="3+", default=-1, json_aliases=("generationId",))
     member_id: str = field(versions="3+")
     group_instance_id: str | None = field(versions="3+", nullable="3+", default=None)

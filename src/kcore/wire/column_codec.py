@@ -93,7 +93,7 @@ def encode_columns(columns: Columns, version: int, out: bytearray | memoryview |
 def encode_columns(columns: Columns, version: int, out: Any = None) -> bytes | int:
     """Encode columns as bytes, or write them to the front of `out` and return the number of bytes.
 
-    Another thread may change the columns meanwhile. Columns that determine places (offsets, validity, begins of spans)
+    Another thread may change the columns meanwhile. Columns that determine places (offsets, validity, starts of spans)
     are copied or read only once; values and texts are written as they are when they are read. UnsupportedVersionError
     if a field is set that the version lacks and must not drop; EncodeError for invalid columns, for an `out` that is
     too small or read-only; NotBytesError for an `out` that is not a buffer of bytes.

@@ -86,7 +86,7 @@ class Slot:
     child: "Branch | None" = None
     dtype: np.dtype[Any] | None = None  # dtype of a field of fixed width
     base: np.dtype[Any] | None = None  # dtype of one element of `dtype`: a uuid has sixteen elements
-    begins: int = -1  # the column of the begins of records
+    begins: int = -1  # the column with the position in the message at which each value of type `records` starts
     tagged: bool = False
 
 

@@ -1,12 +1,14 @@
 """How many connections a listener takes: of an address, and in a second."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
 
+from kcore.net import server as server_module
 from kcore.net.connect import connect
-from kcore.net.limits.admission import MOST_ADDRESSES, ConnectionQuotas
+from kcore.net.limits.admission import MOST_ADDRESSES, ConnectionQuotas, Refused
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.listener import plain_address
 from kcore.net.server import Server, serve
@@ -118,3 +120,23 @@ def test_addresses_are_forgotten_in_the_end() -> None:
 def test_an_address_of_ipv4_is_one_on_every_socket() -> None:
     assert plain_address("::ffff:10.0.0.1") == plain_address("10.0.0.1") == "10.0.0.1"
     assert plain_address("::1") == "::1" and plain_address("::ffff:0:1") == "::ffff:0:1"
+
+
+@pytest.mark.parametrize("why", ["too many are late", "descriptors of files"])
+@story
+async def test_a_refused_connection_is_closed_at_once_if_it_may_not_wait(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    async with await served() as server:
+        refused = Refused("connection rate of an address", "it comes too often", after_s=3_600.0)
+        server._refuse_of(pairs[0][0], HERE, refused)
+        if why == "too many are late":
+            monkeypatch.setattr(server_module, "MOST_LATE", 1)
+        else:
+            monkeypatch.setattr(server_module, "may_be_connections", lambda descriptor: False)
+        server._refuse_of(pairs[1][0], HERE, refused)
+        assert [ours.fileno() >= 0 for ours, _ in pairs] == [True, False]
+    assert pairs[0][0].fileno() < 0, "the server has closed"
+    for _, theirs in pairs:
+        theirs.close()

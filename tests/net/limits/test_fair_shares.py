@@ -15,7 +15,7 @@ from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic
-from net.loops import request_frame, story, until
+from net.loops import request_frame, story, until, with_turns_of_others
 
 APIS = {"Metadata": (0, 12)}
 
@@ -46,6 +46,16 @@ async def test_requests_before_answers_leave_turns_to_others(monkeypatch: pytest
         for _, writer in clients:
             writer.transport.abort()
     assert most <= 4, "one that wakes each of the three, and one that goes on"
+
+
+@story
+async def test_a_client_that_has_waited_has_a_whole_share_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_by_one, "SHARE_S", 3_600.0)
+    share = one_by_one.Share()
+    _, turns = await with_turns_of_others(share.go_on())
+    assert turns, "it has used its share up"
+    for _ in range(3):
+        assert await with_turns_of_others(share.go_on()) == (None, 0)
 
 
 @story
@@ -133,3 +143,15 @@ async def test_large_requests_of_strangers_are_few_at_once_until_they_are_answer
         with suppress(OSError):
             await asyncio.sleep(0)
     assert most == 3
+
+
+@story
+async def test_a_connection_keeps_nothing_of_its_earlier_large_requests() -> None:
+    large, gone = LargeRequests(at_once=1), asyncio.get_running_loop().create_future()
+    await large.enter("a", gone)
+    for _ in range(3):
+        waiting = asyncio.create_task(large.enter("a", gone))
+        await asyncio.sleep(0)
+        large.leave()
+        await waiting
+    assert not gone._callbacks  # type: ignore[attr-defined]

@@ -60,6 +60,17 @@ async def test_who_is_no_node_of_the_cluster_may_send_fewer(is_node: bool, most:
             writer.transport.abort()
 
 
+@pytest.mark.parametrize(("count", "is_taken"), [(100, True), (101, False)])
+@story
+async def test_a_limit_of_few_values_holds_too(count: int, is_taken: bool) -> None:
+    async with await serve("127.0.0.1", 0, echo, APIS, limits=Limits(client_values=100)) as server:
+        server.is_node = lambda session: False
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request_frame(topics(count), 9, 7))
+        assert bool(await reader.read(4)) == is_taken
+        writer.transport.abort()
+
+
 @story
 async def test_one_of_them_is_read_at_a_time() -> None:
     """Others are answered meanwhile."""

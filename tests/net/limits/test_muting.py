@@ -266,3 +266,23 @@ async def test_an_exempt_request_leaves_nothing_for_the_next_one() -> None:
         await until(lambda: throttle.asked)
         session = next(iter(server.connections))._session
         assert session.watch is not None and session.watch.take_ns() == 0
+
+
+@story
+async def test_a_server_that_closes_mutes_no_client_any_more() -> None:
+    may_answer = asyncio.Event()
+
+    async def muting_later(context: RequestContext, request: Any) -> Any:
+        await may_answer.wait()
+        return await muting(context, request)
+
+    server = await serve("127.0.0.1", 0, muting_later, APIS, limits=Limits(close_s=1_000))
+    async with raw_client(server) as (reader, writer):
+        writer.write(ask(1))
+        await until(lambda: server.metrics.requests)
+        closing = asyncio.create_task(server.close())
+        await until(lambda: server.closing)
+        may_answer.set()
+        await is_answered(reader, 1)
+        await closing
+        assert await rest(reader) == b""

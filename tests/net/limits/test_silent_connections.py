@@ -1,18 +1,29 @@
 """Connections that have said nothing yet: no transport and no task, and an end that costs as little."""
 
+import asyncio
 import socket
 import ssl
 import struct
+from typing import Any
 
 import pytest
 
 from kcore.net.connect import connect
+from kcore.net.idle_connections import IdleConnections
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import serve
+from kcore.net.silent_connections import SilentConnections
 from net.loops import HEARTBEAT, fenced, sockets, story, until
 
 APIS = {"BrokerHeartbeat": (0, 1)}
 RESETS = struct.pack("ii", 1, 0)  # SO_LINGER: a close is a RST.
+
+
+class Silent:
+    """An accepted connection."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        self.socket = accepted
 
 
 @story
@@ -70,3 +81,28 @@ async def test_a_server_that_closes_ends_them() -> None:
         await until(lambda: len(server.admission) == 3)
         await server.close()
         assert not len(server.admission) and [each.recv(1) for each in opened] == [b""] * 3
+
+
+@story
+async def test_a_connection_that_has_spoken_is_not_watched_any_more() -> None:
+    """One that waits for its TLS handshake would wake the loop again and again."""
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    spoken: list[Any] = []
+    silent: SilentConnections[Any] = SilentConnections(3_600.0, spoken.append, lambda connection, why: None)
+    silent.join(Silent(ours))
+    theirs.send(b"x")
+    await until(lambda: spoken)
+    assert not asyncio.get_running_loop().remove_reader(ours.fileno()) and not len(silent)
+    silent.close()
+    ours.close()
+    theirs.close()
+
+
+@story
+async def test_the_connection_that_has_waited_longest_is_first() -> None:
+    idle: IdleConnections[str] = IdleConnections(3_600.0, lambda connection: None)
+    for connection in ("a", "b", "a", "c"):
+        idle.wait(connection)
+    assert [*idle] == ["b", "a", "c"]
+    idle.close()

@@ -178,3 +178,27 @@ def test_what_servers_allow_and_clients_check(verifies: bool, authority: Authori
 def test_pem_in_one_line_is_pem() -> None:
     pem = f"-----BEGIN A KEY-----\n{'x' * 64}\n{'y' * 10}==\n-----END A KEY-----\n"
     assert as_lines(f"# for me\n{pem}") == as_lines(" ".join(pem.split("\n"))) == pem
+
+
+@pytest.mark.parametrize(("given", "password"), [(None, ""), ("secret", "secret")])
+def test_a_password_that_is_not_given_is_empty(
+    given: str | None, password: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any, OpenSSL waits for one at the terminal."""
+    asked: list[str | None] = []
+
+    def load(context: ssl.SSLContext, path: str, password: str | None = None) -> None:
+        asked.append(password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", load)
+    TlsSettings(str(authority.keystore("server")), key_password=given).server_context()
+    assert asked == [password]
+
+
+def test_a_file_that_is_being_replaced_is_not_read(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
+    keystore, now_s = authority.keystore("server"), 0.0
+    tls = TlsContext(TlsSettings(str(keystore)), TlsSettings.server_context, lambda: now_s)
+    before = tls.current()
+    keystore.unlink()
+    now_s = 2.0
+    assert tls.current() is before and not caplog.records

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+from asyncio.sslproto import SSLProtocolState
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -113,3 +114,16 @@ async def test_answers_that_nobody_takes_have_no_lines(
         await until(lambda: not server.connections)
     assert answered
     assert [each.message for each in caplog.records] == []
+
+
+@story
+async def test_a_connection_whose_tls_has_ended_is_closed_for_its_server(authority: Authority) -> None:
+    """The server then handles no request whose answer nobody could read."""
+    async with served(authority, empty) as (server, _):
+        [connection] = server.connections
+        protocol = tls_of(server)
+        assert not connection.closed
+        state, protocol._state = protocol._state, SSLProtocolState.FLUSHING
+        protocol._write_appdata([b"an answer"])
+        protocol._state = state
+        assert connection.closed

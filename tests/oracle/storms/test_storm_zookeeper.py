@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
-from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK
 from kcore.measure.storm.zk.scenarios import SCENARIOS
 
 BROKERS, PARTITIONS, FACTOR = 6, 600, 3

@@ -1,5 +1,7 @@
 """The right that each request to a broker needs; every request must be listed."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -73,6 +75,7 @@ from kcore.schema.transactions import (
 )
 from kcore.server.broker import coordination
 from kcore.server.broker.broker_authorization import CHECKS, BrokerAuthorization, fetch_right
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers, _no_coordinator
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.group_coordinators import GROUPS, TRANSACTIONS
 from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_handlers
@@ -386,3 +389,25 @@ def test_followers_fetch_as_brokers_and_others_topic_by_topic() -> None:
     ):
         allows = fetch_right(authorization, request, 12)
         assert allows is not None and [allows(each) for each in ("t", "u")] == expected
+
+
+@pytest.mark.parametrize("rights", [(), ((DESCRIBE, *OF_GROUP),)], ids=["unauthorized", "authorized"])
+def test_only_a_client_that_may_describe_a_group_makes_the_broker_create_its_topic(rights: tuple[Right, ...]) -> None:
+    created: list[str] = []
+
+    async def may_coordinate() -> bool:
+        return True
+
+    handlers: Any = SimpleNamespace(
+        view=lambda listener: SimpleNamespace(nodes=dict),
+        _manager=SimpleNamespace(cluster=SimpleNamespace(table=SimpleNamespace(topics=()))),
+        may_coordinate=may_coordinate,
+        _topic_creation=SimpleNamespace(create=created.extend),
+        _coordinator=lambda key, kind, nodes, may_come: _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None),
+    )
+    context: Any = SimpleNamespace(listener_name="L", version=4)
+    request = FindCoordinatorRequest(key_type=GROUPS, coordinator_keys=["g"])
+    answer = asyncio.run(BrokerRequestHandlers._find_coordinator(handlers, context, request, granted(*rights)))
+    [found] = answer.coordinators
+    assert found.error_code == (Errors.COORDINATOR_NOT_AVAILABLE if rights else NO_GROUP)
+    assert created == (["__consumer_offsets"] if rights else [])

@@ -454,6 +454,24 @@ async def test_a_refused_produce_with_acks_0_closes_the_connection(tmp_path: Pat
 
 
 @story
+async def test_a_produce_with_acks_0_that_is_refused_in_part_closes_the_connection(
+    tmp_path: Path, authority: Authority
+) -> None:
+    """The allowed part is written (KafkaApis.handleProduceRequest, errorInResponse)."""
+    async with secure_cluster(tmp_path, authority) as cluster:
+        await create(cluster)
+        await create(cluster, "u")
+        await cluster.allow(WRITE, TOPIC, "u")
+        mixed = produce(topic="u", acks=0)
+        mixed.topic_data += produce().topic_data
+        async with await cluster.connect(1, "alice") as alice:
+            with pytest.raises(DisconnectedError):
+                await alice.send(mixed, 9)
+        partitions = cluster.brokers[1].manager.partitions
+        assert [partitions[name, 0].log.end_offset for name in ("t", "u")] == [0, 1]
+
+
+@story
 async def test_alter_replica_log_dirs_needs_alter(tmp_path: Path, authority: Authority) -> None:
     async with secure_cluster(tmp_path, authority) as cluster:
         await create(cluster)

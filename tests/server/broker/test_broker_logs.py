@@ -8,15 +8,19 @@ import pytest
 import kcore
 from broker.controlled import ControlledManager
 from kcore.broker.replicas.broker_config import BrokerConfig
+from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.producing import on_produce
-from kcore.protocol_errors import Errors
+from kcore.protocol_errors import Errors, exception_of
 from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kcore.server.broker.logs import BrokerLogs
-from kcore.storage.checkpoints import read_offsets
+from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
+from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.log import log_directory
+from kcore.storage.log.live_log import LiveLog
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
+from kcore.wire.record_batch import scan_batches
 from storage import building
 
 PARTITIONS = 30
@@ -70,4 +74,60 @@ def test_the_checkpoint_is_read_once_and_not_for_each_replica(tmp_path: Path, mo
     lead(again, 1)
     assert read.count("replication-offset-checkpoint") == 1
     assert [log.high_watermark for log in logs.online[0].logs.values()] == [1] * PARTITIONS
+    logs.close()
+
+
+def logs_in(folder: Path, *names: str) -> BrokerLogs:
+    """The logs of two partitions of t in each of these directories."""
+    for name in names:
+        (folder / name).mkdir()
+    logs = BrokerLogs([folder / name for name in names])
+    for at, directory in enumerate(logs.directories):
+        directory.directory_id = Uuid(bytes([0] * 15 + [100 + at]))
+        for index in range(2):
+            logs.create(("t", 2 * at + index), Uuid(b"t" * 16), directory.directory_id)
+    return logs
+
+
+def test_a_failed_directory_is_not_described_as_cordoned(tmp_path: Path) -> None:
+    logs = logs_in(tmp_path, "a", "b")
+    logs.fail_directory(logs.directories[0], "its disk is broken")
+    ids = [each.directory_id for each in logs.directories if each.directory_id is not None]
+    results = describe_log_dirs(logs, DescribeLogDirsRequest(topics=None), ids).results
+    assert [(each.error_code, each.is_cordoned) for each in results] == [
+        (Errors.KAFKA_STORAGE_ERROR, False),
+        (Errors.NONE, True),
+    ]
+    logs.close()
+
+
+def test_retention_leaves_a_directory_that_failed_and_goes_on_in_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, asked = logs_in(tmp_path, "a", "b"), []
+
+    def delete_old(log: LiveLog, oldest_ms: int | None, most_bytes: int | None) -> bool:
+        asked.append(log.folder.parent.name)
+        if asked[-1] == "a":
+            raise exception_of(Errors.KAFKA_STORAGE_ERROR)("its disk is broken")
+        return False
+
+    monkeypatch.setattr(LiveLog, "delete_old", delete_old)
+    assert sorted(logs.delete_old(lambda topic: TopicSettings(retention_ms=1), 0)) == [("t", 0), ("t", 1)]
+    assert asked == ["a", "b", "b"]
+    logs.close()
+
+
+def test_a_log_that_is_ahead_of_its_high_watermark_has_no_lag(tmp_path: Path) -> None:
+    logs = logs_in(tmp_path, "a")
+    [directory] = logs.directories
+    log = directory.logs[TopicPartition("t", 0)]
+    data = building.batch(0, [b"a", b"b"])
+    log.append(data, scan_batches(data))
+    assert log.end_offset == 2
+    for high_watermark, lag in ((0, 0), (2, 0), (5, 3)):
+        log.high_watermark = high_watermark
+        request = DescribeLogDirsRequest(topics=[DescribableLogDirTopic(topic="t", partitions=[0])])
+        [result] = describe_log_dirs(logs, request).results
+        assert [each.offset_lag for each in result.topics[0].partitions] == [lag]
     logs.close()

@@ -7,7 +7,7 @@ from kcore.raft.membership.replicas import Address
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.listeners import listeners_of
-from kcore.server.properties.values import SettingsError
+from kcore.server.properties.values import SettingsError, places_of
 
 MAP = "listener.security.protocol.map"
 TWO = {"listeners": "inner://a:1,OUTER://:2", MAP: "INNER:PLAINTEXT,outer:PLAINTEXT"}
@@ -103,3 +103,11 @@ def test_controllers_and_brokers_read_listeners_by_one_rule() -> None:
                 read(name, value.format(listener, "SSL"))
             assert said.format(listener) in str(refused.value), (read, name, value)
     assert settings_of(common | {"process.roles": "controller", "listeners": "controller://:9093"}).listen.port == 9093
+
+
+def test_listeners_may_be_advertised_at_one_port_of_several_hosts() -> None:
+    """Only `listeners` need ports of their own (AbstractKafkaConfig.effectiveAdvertisedBrokerListeners)."""
+    found = places_of("advertised.listeners", {"advertised.listeners": "A://a:9092,B://b:9092"})
+    assert {name: (each.host, each.port) for name, each in found.items()} == {"A": ("a", 9092), "B": ("b", 9092)}
+    with pytest.raises(SettingsError, match="each listener must have a different port"):
+        places_of("listeners", {"listeners": "A://a:9092,B://b:9092"})

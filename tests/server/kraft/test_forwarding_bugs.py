@@ -127,6 +127,20 @@ async def test_a_request_that_fits_in_no_envelope_is_not_sent(monkeypatch: pytes
         await relay.ask(1, frame_of(creation("t" * 50), 5))
 
 
+@story
+async def test_the_largest_request_that_fits_in_an_envelope_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = frame_of(creation("t"), 5)
+    monkeypatch.setattr(forwarding, "MOST_BYTES", len(frame))
+
+    async def answered(context: RequestContext, request: Any) -> Any:
+        return EnvelopeResponse(response_data=request.request_data)
+
+    async with await serve("127.0.0.1", 0, answered, {"Envelope": (0, 0)}) as server:
+        client = ControllerClient("broker-1-forwarding", lambda: at(server.port))
+        assert await ControllerRelay(client).ask(1, frame) == frame
+        client.close()
+
+
 def test_the_envelope_of_the_largest_request_is_a_frame() -> None:
     """With the longest principal that Kafka's protocol can carry, an IPv6 address and the longest client id."""
     session = ClientSession("BROKER", "::1")
@@ -265,3 +279,36 @@ async def test_a_broker_without_a_quorum_advertises_no_describe_quorum(tmp_path:
         assert connection.versions is not None
         assert DescribeClusterRequest.api_key in connection.versions.by_key
         assert DescribeQuorumRequest.api_key not in connection.versions.by_key
+
+
+@story
+async def test_requests_that_are_forwarded_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MOST_WAITING", 2)
+    asked = 0
+
+    class Silent(ControllerClient):
+        async def ask(self, make: Any) -> Any:
+            nonlocal asked
+            asked += 1
+            await asyncio.Event().wait()
+
+    relay = ControllerRelay(Silent("broker-1-forwarding", lambda: None))
+    tasks = [asyncio.create_task(relay.ask(number, frame_of(creation("t"), 7))) for number in range(4)]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert asked == 2
+    for each in tasks:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("10.0.0.1", b"\x0a\0\0\1"),
+        ("fe80::1%eth0", b"\xfe\x80" + bytes(13) + b"\1"),
+        ("a host", b"\x7f\0\0\1"),
+    ],
+)
+def test_the_address_of_a_client_is_its_bytes_without_the_zone(address: str, expected: bytes) -> None:
+    assert forwarding.address_bytes(address) == expected

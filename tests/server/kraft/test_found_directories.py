@@ -111,3 +111,14 @@ def test_a_clean_shutdown_counts_once_and_for_all_directories(tmp_path: Path) ->
     logs.close(45)
     (paths[1] / ".kafka_cleanshutdown").unlink()
     assert BrokerLogs(paths, node_id=1).take_clean_shutdown() == -1
+
+
+def test_a_shutdown_is_not_clean_for_a_broker_that_lacks_a_directory(tmp_path: Path) -> None:
+    """It may be the directory whose file had another epoch (LogManager.readBrokerEpochFromCleanShutdownFiles)."""
+    paths = [tmp_path / "a", tmp_path / "b"]
+    format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
+    BrokerLogs(paths, node_id=1).close(44)
+    logs = BrokerLogs(paths, node_id=1)
+    logs.fail_directory(logs.directories[1], "its disk is broken")
+    assert logs.take_clean_shutdown() == -1
+    logs.close()

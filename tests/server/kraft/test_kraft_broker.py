@@ -21,6 +21,7 @@ from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import configs
+from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataRequestTopic
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -37,6 +38,7 @@ from kcore.schema.topics import (
 )
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.clock import wall_ms
+from kcore.server.kraft_broker.kraft_broker_request_handlers import apis
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
 from kcore.server.kraft_controller.apis import FEATURES
@@ -175,6 +177,28 @@ class Cluster:
 async def cluster_in(folder: Path, **settings: Any) -> AsyncIterator[Cluster]:
     async with AsyncExitStack() as stack:
         yield await Cluster(stack, folder).open(**settings)
+
+
+@story
+async def test_clients_that_mean_another_cluster_or_broker_bootstrap_again(tmp_path: Path) -> None:
+    """KIP-1242, at a broker of 4.4.0; an older one does not have this version of ApiVersions."""
+    async with cluster_in(tmp_path) as cluster:
+        settings = broker_settings_of(cluster.properties(9))
+        format_log_directories(settings.log_dirs, node_id=9, cluster_id=CLUSTER)
+        async with KraftBrokerServer(settings._replace(release="4.4.0")) as server:
+            await server.until_running()
+            async with await connect("127.0.0.1", server.port) as connection:
+                for cluster_id, node_id, error in (
+                    (CLUSTER, 9, Errors.NONE),
+                    (CLUSTER, 1, Errors.REBOOTSTRAP_REQUIRED),
+                    ("another", 9, Errors.REBOOTSTRAP_REQUIRED),
+                    (None, -1, Errors.NONE),
+                ):
+                    asked = ApiVersionsRequest(
+                        client_software_name="a", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+                    )
+                    assert (await connection.send(asked, 5)).error_code == error
+        assert apis("4.3.1")["ApiVersions"] == (0, 4)
 
 
 @story

@@ -46,6 +46,11 @@ def test_an_answer_to_another_request_is_refused(wrong: snapshots.FetchSnapshotR
         SnapshotPieces(5, 1).take(wrong)
 
 
+def test_the_largest_snapshot_is_fetched() -> None:
+    pieces = SnapshotPieces(5, 1)
+    assert pieces.take(answer(b"x", size=MOST_BYTES)) == b"x" and not pieces.is_whole
+
+
 def test_an_error_is_reported_by_its_name() -> None:
     with pytest.raises(ApiException, match="SNAPSHOT_NOT_FOUND"):
         SnapshotPieces(5, 1).take(answer(error=Errors.SNAPSHOT_NOT_FOUND))

@@ -11,6 +11,7 @@ from kcore import schema as s
 from kcore.errors import DisconnectedError
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import response_of
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
@@ -157,3 +158,18 @@ async def test_nothing_is_kept_of_a_client_that_is_gone() -> None:
             await call
         await until(lambda: not made._waiting)
         made.answer(SendResponse(raft.asked[0][2], VoteResponse()))
+
+
+@story
+async def test_what_waits_when_the_node_closes_gets_no_answer() -> None:
+    """A direct request gets None, which closes its connection; a request with a task ends with its task."""
+    raft = Raft()
+    made = QuorumRequestHandlers("4.3", raft.take, lambda: described("us", 2, {}, "CONTROLLER"))
+    context = RequestContext("peer", 1, s.RequestHeader(request_api_version=1), ClientSession("CONTROLLER", "::1"))
+    answers: list[Message | None] = []
+    made.begin(context, s.FetchRequest(), answers.append)
+    waiting = asyncio.create_task(made._handle(context, VoteRequest()))
+    await until(lambda: len(raft.asked) == 2)
+    await made.close()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert answers == [None] and waiting.cancelled() and not made._waiting

@@ -25,9 +25,9 @@ from kcore.schema.scram import (
     AlterUserScramCredentialsResult,
     ScramCredentialUpsertion,
 )
-from kcore.schema.topics import CreatableTopic
+from kcore.schema.topics import CreatableTopic, DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.security.audit import AuditLog, is_logged
+from kcore.server.security.audit import AuditLog, is_logged, outcome_of
 from kcore.server.security.audited import AuditedRelay, audited
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
@@ -271,3 +271,10 @@ async def test_a_broker_and_a_quorum_s_node_tell_of_what_they_were_asked(tmp_pat
     [line] = lines_of(tmp_path / "audit")
     assert (line["principal"], line["request"], line["outcome"]) == ("User:ANONYMOUS", "DeleteRecords", {"NONE": 1})
     assert audited(refuses, None, lambda: 0) is refuses
+
+
+def test_an_outcome_counts_the_errors_of_partitions() -> None:
+    """So a request that only its partitions refuse has a line."""
+    partitions = [DeleteRecordsPartitionResult(error_code=each) for each in (0, 29, 29)]
+    response = s.DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(name="t", partitions=partitions)])
+    assert outcome_of(response) == {"NONE": 1, "TOPIC_AUTHORIZATION_FAILED": 2}

@@ -197,6 +197,39 @@ async def test_a_forwarded_request_throttles_its_client(tmp_path: Path) -> None:
             writer.transport.abort()
 
 
+@story
+async def test_an_envelope_that_cannot_be_read_counts_for_no_client(tmp_path: Path) -> None:
+    """The next request of the same connection pays for itself alone (sendErrorResponseExemptThrottle)."""
+    unreadable = s.EnvelopeRequest(request_data=b"", request_principal=None, client_host_address=b"")
+    async with (
+        limited(tmp_path, {"client-id": "broker"}) as server,
+        await connect("127.0.0.1", server.port, client_id="broker") as sender,
+    ):
+        for _ in range(20):
+            answer = await sender.send(unreadable)
+            assert answer.error_code == Errors.PRINCIPAL_DESERIALIZATION_FAILURE
+        assert not muted(server) and (await sender.send(DESCRIBE)).throttle_time_ms == 0
+
+
+@story
+async def test_an_envelope_of_a_client_without_the_right_throttles_its_sender(tmp_path: Path) -> None:
+    """An EnvelopeResponse has no throttle time, but the controller mutes the connection."""
+    rights = {"has_authorizer": True, "allow_everyone_if_no_acl_found": True}
+    async with (
+        limited(tmp_path, EVERYBODY, **rights) as server,
+        await connect("127.0.0.1", server.port, client_id="stranger") as stranger,
+    ):
+        created = await stranger.send(s.CreateAclsRequest(creations=[DENY]))
+        assert [each.error_code for each in created.results] == [0]
+        for _ in range(10):
+            answer = await stranger.send(forwarded("alice"))
+            assert answer.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED
+            await asyncio.sleep(0)
+            if muted(server):
+                return
+        raise AssertionError("never muted")
+
+
 def forwarded(name: str) -> s.EnvelopeRequest:
     request = s.ListPartitionReassignmentsRequest(topics=None)
     header = RequestHeader(request_api_key=request.api_key, request_api_version=0, client_id="c")

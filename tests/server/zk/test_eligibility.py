@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,6 +85,10 @@ MIGRATING = migration(3000, 5, 100, 5)
 REFUSED = {
     "broker with our id": (lambda zookeeper: zookeeper.register(US, 9), "broker 1000 is registered in ZooKeeper: "),
     "KRaft": (kraft, "KRaft controller 3000 (KRaft epoch 5) controls this cluster, by /controller: "),
+    "migration by controller 0": (
+        put_at(znodes.MIGRATION, migration(0, 5, 100, 5)),
+        "/migration: KRaft controller 0 (KRaft epoch 5) is migrat",
+    ),
     "migration": (put_at(znodes.MIGRATION, MIGRATING), "/migration: KRaft controller 3000 (KRaft epoch 5) is migrat"),
     "no chroot": (no_chroot, "ZooKeeper has no /kafka: "),
     "broker of version 6": (
@@ -269,3 +274,28 @@ async def test_a_controller_znode_that_makes_no_sense_is_waited_for(caplog: pyte
             assert not started.active.is_active
             zookeeper.resigned()
             await until(lambda: started.active.is_active)
+
+
+def test_another_session_has_twice_the_time_of_a_session() -> None:
+    """A session that its process did not close lives on for its time-out, and for up to two ticks of ZooKeeper."""
+    twin = eligibility.DuplicateController(US, 6.0)
+    assert twin.wait_s == 12.0 + eligibility.GRACE_S
+    assert twin.is_new(OTHERS, 100.0) and not twin.is_new(OTHERS, 100.0 + twin.wait_s - 0.001)
+    with pytest.raises(ElectionRefusedError, match=f"another controller runs under id {US}"):
+        twin.is_new(OTHERS, 100.0 + twin.wait_s)
+
+
+@pytest.mark.parametrize(("owner", "own", "is_here"), [(OURS, OURS, True), (OTHERS, OURS, False), (0, 0, False)])
+def test_a_persistent_controller_znode_is_of_no_session(owner: int, own: int, is_here: bool) -> None:
+    """ZooKeeper's owner of a persistent znode is 0, which is also the id of a session that is not there yet."""
+    data = json.dumps({"version": 1, "brokerid": US, "timestamp": "0"}).encode()
+
+    async def read_nodes(paths: list[str], on_watch: Any) -> list[Any]:
+        return [SimpleNamespace(data=data)]
+
+    async def stat(path: str) -> Any:
+        return SimpleNamespace(ephemeralOwner=owner)
+
+    zookeeper: Any = SimpleNamespace(read_nodes=read_nodes, stat=stat, session=SimpleNamespace(id=own))
+    holder = asyncio.run(eligibility.read_holder(zookeeper, lambda path, kind: None))
+    assert holder == eligibility.Holder(US, owner, is_here)

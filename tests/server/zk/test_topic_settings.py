@@ -95,3 +95,10 @@ def test_invalid_settings_are_logged_and_ignored(caplog: pytest.LogCaptureFixtur
         "topic t: max.message.bytes",
         "topic t: message.timestamp.type",
     ]
+
+
+@pytest.mark.parametrize(("name", "least"), [("min.insync.replicas", 1), ("segment.bytes", 14), ("segment.ms", 1)])
+def test_the_least_number_of_a_setting(name: str, least: int) -> None:
+    field = name.replace(".", "_")
+    assert getattr(settings_of("t", {name: str(least)}, DEFAULTS), field) == least
+    assert settings_of("t", {name: str(least - 1)}, DEFAULTS) == settings_of("t", {}, DEFAULTS)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,9 +34,15 @@ from kcore.schema.scram import AlterUserScramCredentialsRequest, DescribeUserScr
 from kcore.schema.topics import DeleteTopicState
 from kcore.server.answers import KEPT
 from kcore.server.cluster_view import ClusterView
+from kcore.server.zk_controller import zk_controller_request_handlers as request_handlers
 from kcore.server.zk_controller.relay import MOST_FORWARDED, Address
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
-from kcore.server.zk_controller.zk_controller_request_handlers import OWNED, ZkControllerRequestHandlers
+from kcore.server.zk_controller.zk_controller_request_handlers import (
+    LEARN_S,
+    LEARN_SOON_S,
+    OWNED,
+    ZkControllerRequestHandlers,
+)
 from kcore.types import Uuid
 from net.loops import settled, story, until
 
@@ -386,3 +393,21 @@ async def test_no_connection_to_a_broker_outlives_its_client() -> None:
             await connection.send(asked)
             assert len(broker.connections) == 1
         await until(lambda: not broker.connections)
+
+
+@story
+async def test_the_apis_of_brokers_are_read_soon_again_while_none_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker's port opens some time after its registration."""
+    waits: list[float] = []
+
+    def timeout(wait_s: float) -> asyncio.Timeout:
+        waits.append(wait_s)
+        return asyncio.timeout(0.001)
+
+    monkeypatch.setattr(request_handlers, "asyncio", SimpleNamespace(**vars(asyncio) | {"timeout": timeout}))
+    async with opened() as served:
+        await until(lambda: len(waits) > 2)
+        assert {*waits} == {LEARN_SOON_S}
+        async with await serve("127.0.0.1", 0, their_answer, THEIR_APIS) as broker:
+            served.brokers = [Address("127.0.0.1", broker.port)]
+            await until(lambda: waits[-1] == LEARN_S)

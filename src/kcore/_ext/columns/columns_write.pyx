@@ -1,7 +1,7 @@
 """Writes columns to bytes: computes the exact size first, then writes every row.
 
 This module writes any row. `layout_write`, `runs_write` and `mixed_write` write many similar rows faster. Offsets,
-validity flags and the begins of spans decide where a value goes. A Writer copies these columns, so that nobody can
+validity flags and the start of each span decide where a value goes. A Writer copies these columns, so that nobody can
 change them between the check and the write. If all rows have the same length, it does not copy the offsets, since it
 does not read them again. Values are read once, when they are written.
 """
@@ -312,7 +312,7 @@ cdef class Writer:
         self.copy_places()
 
     cdef int copy_places(self) except -1:
-        """Copy validity flags and the begins of spans. `measure` copies the offsets that it needs."""
+        """Copy validity flags and where each span begins. `measure` copies the offsets that it needs."""
         cdef Py_ssize_t k
         cdef const Op* op
         for k in range(self.tables.op_count):

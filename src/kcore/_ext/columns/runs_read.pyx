@@ -23,7 +23,7 @@ cdef struct Link:
 
 
 cdef int64_t chain(Walk* w, const Node* node, int64_t count, Places* places) noexcept nogil:
-    """Find the begins of the next records and of their vectors; ends before the first invalid or unusual record.
+    """Finds where the next records and their vectors begin; ends before the first invalid or unusual record.
 
     Each length is compared with the length in the record before. If they are equal, the processor can go on with the
     predicted length before the load completes.

@@ -25,7 +25,7 @@ cdef enum Kind:
     VALID = 7    # the flag of a row: 1 unless the row is null
     DEFAULT = 8  # the default of a FIXED or BOOL field whose tag is absent
     SPAN = 9     # bytes that are the same in each record
-    BEGINS = 10   # the begins of rows whose bytes stay in the message
+    BEGINS = 10   # where rows begin whose bytes stay in the message
 
 cdef struct Step:
     const Op* op

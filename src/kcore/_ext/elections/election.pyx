@@ -1,8 +1,9 @@
-"""Elections over the columns of a partition table: candidates in, changed partitions out.
+"""Elections over the columns of a partition table: partitions that may need a leader in, changed partitions out.
 
-Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` candidate, `b` broker row, `k` output column. The
-input has broker rows, the output broker ids; sets of slots are bit masks (`election_brokers.pxd`). The wrapper in
-Python checks candidate rows and allocates; tables have valid columns. KRaft's elections are in `partition_change.pyx`.
+Axes: `p` partition row, `s` replica slot, `i` ISR position, `r` position in the list of given partitions, `b` broker
+row, `k` output column. The input has broker rows, the output broker ids; sets of slots are bit masks
+(`election_brokers.pxd`). The wrapper in Python checks the given rows and allocates; tables have valid columns. KRaft's
+elections are in `partition_change.pyx`.
 """
 
 from kcore._ext.arrays cimport address_of

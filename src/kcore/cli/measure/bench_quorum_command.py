@@ -9,15 +9,19 @@ import typer
 
 from kcore.cli.console import fail, load_before, say
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
+from kcore.cli.options import target_options
+from kcore.errors import TargetError
+from kcore.measure.processes.probe import build_of
+from kcore.measure.processes.target import Target, parse_targets
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
-from kcore.measure.raft_bench.nodes import Load
-from kcore.measure.raft_bench.run_raft_bench import HEADER, KAFKA, KCORE, Row
+from kcore.measure.raft_bench.nodes import HEAP, Load
+from kcore.measure.raft_bench.run_raft_bench import HEADER, KCORE, Row
 from kcore.measure.report import machine, result_files
 from kcore.measure.report.exits import Exit
-from kcore.spark.java import NoJavaError, java_home, jvm
-from kcore.suggestions import did_you_mean
+from kcore.spark.java import NoJavaError
 
-SYSTEMS = (f"{KAFKA}4.3.1", f"{KAFKA}3.9.1", KCORE)
+DEFAULT = ["kafka-4.3.1", KCORE]
+LINGER = "controller.quorum.append.linger.ms"
 RATES = (1_000, 20_000)
 MOST_RATE = 10_000_000
 MOST_BYTES = 1 << 20  # A controller accepts at most 8 MiB in one batch.
@@ -26,9 +30,18 @@ WIDTHS = (12, 8, 18, 8, 8, 8, 9, 5)
 
 
 def command(
-    system: Annotated[
-        list[str] | None, typer.Option(help="kafka-4.3.1, kafka-3.9.1 or kcore; default: the first and the last.")
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "--system",
+            metavar="[LABEL=]TARGET",
+            help="A release as kafka-4.3.1, kafka:DIR with Kafka's jars, or kcore; default: kafka-4.3.1 and kcore.",
+        ),
     ] = None,
+    jvm: target_options.Jvm = None,
+    properties: target_options.Properties = None,
+    java: target_options.Java = None,
     rate: Annotated[
         list[int] | None, typer.Option(min=1, max=MOST_RATE, help="Records a second; default 1000 and 20000.")
     ] = None,
@@ -46,23 +59,29 @@ def command(
 ) -> None:
     """Measure three voters with fsync on loopback: kcore's beside Kafka's own (kafka.tools.TestRaftServer).
 
-    The systems run one after the other. kcore's latency runs from the time when a record was due until its commit.
-    Kafka's runs from the append, and its tool counts at most 249 ms. Kafka 3.9.1's tool always appends 20,000 records
-    of 256 bytes a second. Ctrl-C ends the command early and keeps the finished measurements.
+    The targets run one after the other. kcore's latency runs from the time when a record was due until its commit.
+    Kafka's runs from the append, and its tool counts at most 249 ms. The tool of releases before 4.0 always appends
+    20,000 records of 256 bytes a second. Ctrl-C ends the command early and keeps the finished measurements.
 
     Exit code: 0 good, 1 a node ended or nothing was committed, 2 usage, 3 a partial run.
     """
-    systems = checked_systems(system or ["kafka-4.3.1", "kcore"])
+    targets = checked_targets(target or DEFAULT, jvm or [], properties or [], java or [])
     loads = [Load(each, record_bytes, ms) for ms in lingers_of(linger or ["default", "0"]) for each in rate or RATES]
-    raise typer.Exit(run(systems, loads, seconds, out, json, overwrite=overwrite))
+    raise typer.Exit(run(targets, loads, seconds, out, json, overwrite=overwrite))
 
 
-def checked_systems(names: list[str]) -> list[str]:
-    """The names if all are known systems; otherwise ends the command with exit code 2."""
-    for name in names:
-        if name not in SYSTEMS:
-            fail(f"--system {name}: {', '.join(SYSTEMS)}{did_you_mean(name, SYSTEMS)}")
-    return names
+def checked_targets(texts: list[str], jvm: list[str], properties: list[str], java: list[str]) -> list[Target]:
+    """The targets with their options; ends the command with exit code 2 for another text or a wrong option."""
+    try:
+        targets = parse_targets(texts, jvm=jvm, properties=properties, java=java, own=(KCORE,))
+    except TargetError as error:
+        fail(str(error))
+    for target in targets:
+        if target.in_zookeeper or target.addresses:
+            fail(f"--target {target.text}: give kafka-RELEASE such as kafka-4.3.1, kafka:DIR or {KCORE}")
+        if any(line.startswith(f"{LINGER}=") for line in target.properties):
+            fail(f"--property {LINGER}: give --linger")
+    return targets
 
 
 def lingers_of(texts: list[str]) -> list[int | None]:
@@ -74,39 +93,48 @@ def lingers_of(texts: list[str]) -> list[int | None]:
 
 
 def run(
-    systems: list[str], loads: list[Load], seconds: float, out: Path | None, as_json: bool, *, overwrite: bool = False
+    targets: list[Target],
+    loads: list[Load],
+    seconds: float,
+    out: Path | None,
+    as_json: bool,
+    *,
+    overwrite: bool = False,
 ) -> Exit:
-    """Measures all systems under all loads, prints a line after each, and writes the results."""
-    if any(name != KCORE for name in systems):
-        try:
-            java_home()  # A missing Java is reported before the first measurement.
-        except NoJavaError as error:
-            fail(str(error))
-    directory, before = results_directory(out, "quorum", overwrite), load_before()
+    """Measures all targets under all loads, prints a line after each, and writes the results."""
+    directory = results_directory(out, "quorum", overwrite)
+    try:
+        for target in targets:  # A target that cannot run is reported before the first measurement.
+            build_of(target, HEAP)
+    except NoJavaError as error:
+        fail(str(error))
+    except TargetError as error:
+        say(f"kcore: {error}", err=True)
+        return Exit.FAILED
+    before = load_before()
     rows: list[Row] = []
-    wanted = len(systems) * len(loads)
+    wanted = len(targets) * len(loads)
     if not as_json:
         say(_line(HEADER))
-    with suppress(KeyboardInterrupt), closing(raft_bench.run(systems, loads, seconds / 2, seconds)) as measured:
+    with suppress(KeyboardInterrupt), closing(raft_bench.run(targets, loads, seconds / 2, seconds)) as measured:
         for row in measured:
             rows.append(row)
             say(dumps(row.as_dict()) if as_json else _line(row.cells()))
             if row.fault:
                 say(f"kcore: {row.fault}", err=True)
     with kept_whole(directory):
-        _keep(rows, systems, seconds, wanted, directory, machine.facts(before))
+        _keep(rows, seconds, wanted, directory, machine.facts(before))
     if len(rows) < wanted:
         say(f"partial run: {len(rows)} of {wanted} measurements are done", err=True)
         return Exit.INVALID
     return Exit.FAILED if any(row.fault for row in rows) else Exit.GOOD
 
 
-def _keep(
-    rows: list[Row], systems: list[str], seconds: float, wanted: int, directory: Path, about: dict[str, Any]
-) -> None:
+def _keep(rows: list[Row], seconds: float, wanted: int, directory: Path, about: dict[str, Any]) -> None:
     from kcore.measure.raft_bench import raft_bench_report as report  # Imports matplotlib, which takes a second.
 
-    about |= {"seconds": seconds} | ({"jvm": jvm()} if any(name != KCORE for name in systems) else {})
+    jvms = dict.fromkeys(row.build.jvm for row in rows if row.build.jvm)
+    about |= {"seconds": seconds} | ({"jvm": ", ".join(jvms)} if jvms else {})
     result_files.write(result_files.with_facts(report.table_of(rows), about), directory)
     result_files.write_text(directory / "report.html", report.render(rows, about, wanted, directory))
     say(f"Results in {directory}: results.parquet, results.jsonl, report.html", err=True)

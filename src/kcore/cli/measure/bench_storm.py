@@ -57,4 +57,4 @@ def run(plan: StormPlan, directory: Path, load: Load, console: Console, as_json:
 def exit_of(storm: MeasuredStorm) -> Exit:
     """The storm's exit code. If no scenario ran under a controller, that controller is unmeasured, not failed."""
     measured = {row["target"] for row in storm.rows if row["error"] is None}
-    return storm.exit if measured.issuperset(storm.plan.targets) else Exit.INVALID
+    return storm.exit if measured.issuperset(target.name for target in storm.plan.parsed()) else Exit.INVALID

@@ -17,6 +17,7 @@ from rich.markup import escape
 from kcore.cli.console import fail
 from kcore.cli.options.spark_options import SparkSettings, session_on
 from kcore.measure.report import result_files
+from kcore.measure.report.build import builds_of
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
 from kcore.measure.storm import report_table
@@ -26,7 +27,6 @@ from kcore.measure.storm.profile import profile_files, profile_page
 from kcore.measure.storm.profile.profile_cell import CellProfile
 from kcore.measure.storm.report_rows import BULKY, Row, different_ends, medians, merged, missing, table_of
 from kcore.measure.storm.storm_plan import StormPlan
-from kcore.measure.storm.targets import Target
 from kcore.printable import printable
 from kcore.spark.java import NoJavaError, jvm
 
@@ -84,7 +84,9 @@ def measure(plan: StormPlan, console: Console, before: Load, spark: SparkSetting
     rows: list[Row] = []
     profiles: list[CellProfile] = []
     is_whole, left = _run(plan, rows, console, spark, profiles if plan.profile else None)
-    about = facts(before) | _jvm(plan) | {"plan": plan.to_toml(), "targets": list(dict.fromkeys(plan.targets))}
+    builds = {name: build.as_row() for name, build in builds_of(rows, "target").items()}
+    about = facts(before) | _jvm(plan, rows)
+    about |= {"plan": plan.to_toml(), "targets": [target.name for target in plan.parsed()], "builds": builds}
     return MeasuredStorm(plan, rows, profiles, left, is_whole, about)
 
 
@@ -135,7 +137,8 @@ def _spark(wanted: SparkSettings | None) -> "Iterator[SparkSession | None]":
         yield spark
 
 
-def _jvm(plan: StormPlan) -> dict[str, str | None]:
-    """The JVM of the Kafka controllers or ZooKeeper servers that the run started; empty if it started none."""
-    started = any(target.release or target.in_zookeeper for target in map(Target.parse, plan.targets))
-    return {"jvm": jvm()} if started else {}
+def _jvm(plan: StormPlan, rows: Sequence[Row]) -> dict[str, str | None]:
+    """The JVMs of the Kafka controllers or ZooKeeper servers that the run started; empty if it started none."""
+    if not any(target.is_kafka or target.in_zookeeper for target in plan.parsed()):
+        return {}
+    return {"jvm": ", ".join(dict.fromkeys(row["jvm"] for row in rows if row.get("jvm"))) or jvm()}

@@ -9,7 +9,7 @@ import typer
 from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.measure.measured_storm import measure, print_line
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
-from kcore.cli.options import storm_options
+from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
 from kcore.errors import PlanError, TargetError
 from kcore.measure.report.exits import Exit
@@ -20,11 +20,15 @@ from kcore.measure.storm.profile import profile_files, profile_page
 from kcore.measure.storm.profile.profile_cell import check_can_profile
 from kcore.measure.storm.storm_plan import StormPlan
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.spark.java import NoJavaError
 
 
 def command(
     scenarios: storm_options.Scenarios = None,
     target: storm_options.Targets = None,
+    jvm: target_options.Jvm = None,
+    properties: target_options.Properties = None,
+    java: target_options.Java = None,
     brokers: storm_options.Brokers = "20",
     partitions: storm_options.Partitions = "10k",
     paired: storm_options.Paired = False,
@@ -62,12 +66,11 @@ def command(
         metadata = old_metadata
         say("kcore: --mind is called --metadata now.", err=True)
     plan = plan_of(
-        (brokers, partitions, lost_replicas), paired=paired, targets=tuple(target or ["kafka-4.3.1"]),
-        scenarios=tuple(scenarios or ()), partitions_per_topic=partitions_per_topic,
-        replication_factor=replication_factor, racks=racks,
-        controllers=controllers, heap=heap, metadata=metadata, heartbeat_s=heartbeat_s, seconds=seconds,
-        lost_share=lost_share, master=master, repeat=repeat, seed=seed, profile=profile,
-        session_timeout_ms=session_timeout, pids=tuple(pid or ()),
+        (brokers, partitions, lost_replicas), paired=paired, targets=target or ["kafka-4.3.1"], jvm=jvm,
+        properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic,
+        replication_factor=replication_factor, racks=racks, controllers=controllers, heap=heap, metadata=metadata,
+        heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
+        profile=profile, session_timeout_ms=session_timeout, pids=pid,
     )  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
@@ -90,12 +93,17 @@ def _line(name: str, scenario: Callable[..., Any]) -> str:
 
 
 def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
-    """The plan of these brokers, partitions and lost replicas; ends the command with exit code 2 if it is invalid."""
+    """The plan of these brokers, partitions and lost replicas; ends the command with exit code 2 if it is invalid.
+
+    An option that may be given several times is a list, or None if it is not given.
+    """
+    given: dict[str, Any] = {name: tuple(each or ()) if each is None or isinstance(each, list) else each
+             for name, each in options.items()}  # fmt: skip
     try:
         brokers, partitions, lost = map(_counts, ("brokers", "partitions", "lost-replicas"), counts)
         if len(lost) != 1:
             raise PlanError(f"--lost-replicas {counts[2]!r} is not one count such as 100k")
-        plan = StormPlan(brokers=brokers, partitions=partitions, lost_replicas=lost[0], **options)
+        plan = StormPlan(brokers=brokers, partitions=partitions, lost_replicas=lost[0], **given)
         plan.check()
     except (PlanError, TargetError) as error:
         fail(str(error))
@@ -117,11 +125,14 @@ def run(
         storms.check_targets(plan)
         if plan.profile:
             check_can_profile(plan)
+        directory = results_directory(out, "storm", overwrite)
+        storms.check_builds(plan)
     except TargetError as error:
         say(f"kcore: {error}", err=True)
         return Exit.FAILED
+    except NoJavaError as error:
+        fail(str(error))
     progress = wide_console(stderr=True)
-    directory = results_directory(out, "storm", overwrite)
     for line in plan.left_out():
         print_line(progress, f"left out: {line}")
     storm = measure(plan, progress, load_before(), spark)

@@ -11,9 +11,10 @@ Scenarios = Annotated[
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="HOST:PORT,... | kafka-4.3.1 | kcore-kraft | kafka-3.9.1-zk | kcore-zk",
-        help="Addresses of running controllers, or the name of controllers to start for the run; -zk: ZooKeeper mode. "
-        "Default kafka-4.3.1. Several --target: one report compares them.",
+        metavar="[LABEL=]TARGET",
+        help="HOST:PORT,... of running controllers, or controllers to start for the run: a release as kafka-4.3.1, "
+        "kafka:DIR with Kafka's jars, kcore-kraft; in ZooKeeper mode kafka-3.9.1-zk, kafka-zk:DIR, kcore-zk. Default "
+        "kafka-4.3.1. Several --target: one report compares them, by their labels.",
     ),
 ]
 Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run of its own.")]

@@ -15,7 +15,7 @@ reverts to the last commit.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).
 - `leaders/`: elections, AlterPartition, reassignments, directories; `kcore.replication` makes the decisions.
-- `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features.
+- `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features, and requests about the cluster.
 - `effective_configs.py`, `election_settings.py`: the effective settings of topics.
 - `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
 - `snapshot_slices.py`: writes and loads snapshots in slices, between other events.

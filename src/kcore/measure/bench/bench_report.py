@@ -202,7 +202,7 @@ def _drawn(name: str, summaries: Sequence[Summary]) -> list[str]:
 
 
 def _several_spreads(summaries: Sequence[Summary]) -> str:
-    """If the charts above are against partitions: the distributions at the largest size, folded."""
+    """Charts of the distributions at the largest size, in a closed section; empty if all cells have the same size."""
     if len({summary.partitions for summary in summaries}) == 1:
         return ""
     largest = _sizes(summaries)[-1]

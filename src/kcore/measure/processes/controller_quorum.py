@@ -44,7 +44,7 @@ def _configuration(folder: Path) -> Path:
 
 
 class ControllerQuorum(Started):
-    """Controllers of one cluster on the loopback interface, as a dynamic quorum without brokers."""
+    """Controllers of one cluster on the loopback interface, as a quorum without brokers."""
 
     started: ClassVar[str]  # A controller logs this text once it has started.
 
@@ -82,6 +82,11 @@ class ControllerQuorum(Started):
     def run_command(self, configuration: Path) -> list[str]:
         """The command that runs a formatted controller."""
 
+    def quorum_lines(self, listeners: str) -> list[str]:
+        """The lines of a configuration with the quorum and a node's listeners: here of a dynamic quorum (KIP-853)."""
+        quorum = f"controller.quorum.bootstrap.servers={','.join(self.bootstrap)}"
+        return [quorum, f"listeners={listeners}", f"advertised.listeners={listeners}"]
+
     @property
     def bootstrap(self) -> list[str]:
         """The addresses of the controllers."""
@@ -111,9 +116,7 @@ class ControllerQuorum(Started):
         lines = [
             "process.roles=controller",
             f"node.id={node.node_id}",
-            f"controller.quorum.bootstrap.servers={','.join(self.bootstrap)}",
-            f"listeners={listeners}",
-            f"advertised.listeners={listeners}",
+            *self.quorum_lines(listeners),
             f"controller.listener.names={','.join(self._protocols)}",
             f"listener.security.protocol.map={','.join(map(':'.join, self._protocols.items()))}",
             f"log.dirs={node.folder / 'log'}",

@@ -1,67 +1,48 @@
-"""Fetches Kafka's jars with Apache Ivy, checks their SHA-256 in a lock file, and keeps them in the user's cache.
+"""Fetches Kafka's jars by Apache Ivy, checks their SHA-256 in a lock file, and keeps them in the user's cache.
 
-PySpark ships Ivy, whose default resolver is Maven Central. A jar is renamed into the cache once its SHA-256 is right. A
-lock on the folder lets one process at a time fetch into it.
+kcore ships the lock files of some releases. For another release Ivy resolves the jars at the first use, and their
+SHA-256 are kept in a lock file beside the jars. A jar is renamed into the cache once its SHA-256 is right. A lock on
+the folder lets one process at a time fetch into it.
 """
 
 import fcntl
 import hashlib
 import os
-import selectors
-import subprocess
+import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple, Self, TypeAlias
-from urllib.parse import urlsplit
-from urllib.request import getproxies
+from typing import Final, NamedTuple, Self
 
 from kcore.errors import TargetError
-from kcore.extras import install_command
-from kcore.spark.java import cache_directory, java_home
-from kcore.storage.files import LOCK, is_there, open_file, open_reader
-
-Say: TypeAlias = Callable[[str], None]  # Takes a line of progress.
+from kcore.measure.processes import ivy
+from kcore.measure.processes.ivy import Say
+from kcore.spark.java import cache_directory
+from kcore.storage.files import LOCK, is_there, open_file, open_reader, read_text
 
 ASYNC_PROFILER: Final = "async-profiler-4.2"
+FIRST_RELEASE: Final = (3, 7)  # The oldest release that storms start: its controllers answer DescribeConfigs (KIP-919).
 FIRST_KRAFT_ONLY: Final = 4  # The first major release without ZooKeeper.
+PINNED: Final = "jars.lock"  # The lock file of a release that kcore ships none for, in the folder of its jars.
+_RELEASE: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.\d{1,3}(-rc\d+)?")
 _AT_ONCE: Final = 8
-_SILENCE_S: Final = 90.0  # Ivy is killed after this time without output; its own longest time-out is shorter.
-_PROGRESS_S: Final = 5.0  # The least time between two lines of progress.
-_JAVA_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_FETCHED: Final = "[SUCCESSFUL ]"  # Ivy prints this text for each fetched jar.
+_MOST_BYTES: Final = 1 << 20  # The largest lock file that is read.
 _PATTERN: Final = "jars/[artifact]-[revision].[ext]"
-# Maven Central is the resolver's default. POMs are not read: the lock file names every jar. Ivy's SHA-1 check is off:
-# `Jar.is_in` checks SHA-256.
-_RESOLVER: Final = (
-    '<ibiblio name="central" m2compatible="true" usepoms="false" useMavenMetadata="false" checksums="" '
-    'timeoutConstraint="patient"/>'
-)
-_SETTINGS: Final = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <property name="ivy.checksums" value=""/>
-  <timeout-constraints>
-    <timeout-constraint name="patient" connectionTimeout="15000" readTimeout="60000"/>
-  </timeout-constraints>
-  <resolvers>{resolver}</resolvers>
-</ivysettings>
-"""
-_MODULE: Final = """<ivy-module version="2.0">
-  <info organisation="kcore" module="jars"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies>{dependencies}</dependencies>
-</ivy-module>
-"""
-_DEPENDENCY: Final = """
+_MAVEN_PATTERN: Final = "jars/[organisation]/[module]/[revision]/[artifact]-[revision](-[classifier]).[ext]"
+# POMs are not read: the lock file names every jar.
+_LOCKED: Final = """
     <dependency org="{0.group}" name="{0.artifact}" rev="{0.version}" transitive="false" conf="default->default">
       <artifact name="{0.artifact}" type="jar" ext="jar"/>
     </dependency>"""
+_WITH_ITS_OWN: Final = '<dependency org="{}" name="{}" rev="{}" conf="default->default"/>'
+_KAFKA: Final = ("org.apache.kafka", "kafka_2.13")
+# Kafka's POM names no implementation of its log, which is part of the distribution only.
+_LOG4J: Final = ("org.slf4j", "slf4j-reload4j", "1.7.36")
+_LOG4J2: Final = ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4")
 
 
 class Jar(NamedTuple):
@@ -76,9 +57,18 @@ class Jar(NamedTuple):
     def of(cls, line: str) -> Self:
         """Parses a line such as `c0ffee... org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar`."""
         sha256, path = line.split()
+        return cls._of_path(sha256, path)
+
+    @classmethod
+    def _of_path(cls, sha256: str, path: str) -> Self:
         *group, artifact, version, name = path.split("/")
         assert name == f"{artifact}-{version}.jar", f"{path}: a lock file names jars without a classifier"
         return cls(sha256, ".".join(group), artifact, version)
+
+    @property
+    def line(self) -> str:
+        """The line of a lock file, without its end."""
+        return f"{self.sha256}  {self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
     @property
     def name(self) -> str:
@@ -94,22 +84,89 @@ class Jar(NamedTuple):
             raise TargetError(f"{path}: {error}") from error
 
 
-def releases() -> list[str]:
-    """The releases of Kafka that can run as a controller quorum; kcore runs 3.9.1 over ZooKeeper only."""
-    locks = (entry.name for entry in files("kcore.measure.processes").iterdir())
-    names = (name[len("kafka-") : -len(".lock")] for name in locks if name.startswith("kafka-"))
-    return sorted(name for name in names if int(name.split(".")[0]) >= FIRST_KRAFT_ONLY)
-
-
 def print_progress(line: str) -> None:
     """Prints a line to stderr, after the command's name."""
     print(f"kcore: {line}", file=sys.stderr, flush=True)
 
 
+def check_release(release: str, *, in_zookeeper: bool = False) -> None:
+    """Raises TargetError for a text that is no release which kcore can start, without a look into Maven Central."""
+    found = _RELEASE.fullmatch(release)
+    if found is None:
+        raise TargetError(f"Kafka {release}: a release has a form such as 4.3.1")
+    number = int(found[1]), int(found[2])
+    if number < FIRST_RELEASE:
+        raise TargetError(f"Kafka {release}: kcore starts releases from 3.7.0 on")
+    if in_zookeeper and number[0] >= FIRST_KRAFT_ONLY:
+        raise TargetError(f"Kafka {release} has no ZooKeeper mode: 3.9 was the last")
+
+
 def kafka_jars(release: str, say: Say = print_progress) -> Path:
-    """The folder with the jars of a Kafka release (44 MB), fetched at the first use. Errors as in `fetch`."""
-    lock = files("kcore.measure.processes").joinpath(f"kafka-{release}.lock").read_text()
-    return fetch(lock, cache_directory() / f"kafka-{release}", say)
+    """The folder with the jars of a Kafka release (44 MB), fetched at the first use. Errors as in `fetch`.
+
+    For a release without a lock file in this package, the first use resolves the jars, and writes the lock file.
+    Later uses compare the jars with it.
+    """
+    shipped = files("kcore.measure.processes").joinpath(f"kafka-{release}.lock")
+    folder = cache_directory() / f"kafka-{release}"
+    return fetch(shipped.read_text(), folder, say) if shipped.is_file() else _pinned(release, folder, say)
+
+
+def _pinned(release: str, folder: Path, say: Say) -> Path:
+    """The folder with the jars of its own lock file; TargetError if one of them is another jar."""
+    check_release(release)
+    lock = folder / PINNED
+    try:
+        if not is_there(lock):
+            folder.mkdir(parents=True, exist_ok=True)
+            with _locked(folder, say):
+                if not is_there(lock):
+                    _pin(release, folder, say)
+        text = read_text(lock, _MOST_BYTES)
+        jars = [Jar.of(line) for line in text.splitlines()]
+    except (OSError, ValueError, AssertionError) as error:
+        raise TargetError(f"{lock}: {error}") from error
+    for jar in _missing(jars, folder):
+        if is_there(folder / jar.name):
+            raise TargetError(f"{folder / jar.name} is not the jar of {lock}: remove the jar, and kcore fetches it")
+    return fetch(text, folder, say)
+
+
+def _pin(release: str, folder: Path, say: Say) -> None:
+    """Resolves the jars of a release, moves them into the folder, and writes the folder's lock file last."""
+    log = _LOG4J if int(release.split(".")[0]) < FIRST_KRAFT_ONLY else _LOG4J2
+    wanted = "".join(_WITH_ITS_OWN.format(*each) for each in ((*_KAFKA, release), log))
+    say(f"resolving the jars of Kafka {release} from Maven Central into {folder} (once)")
+    with TemporaryDirectory(prefix="fetch-", dir=folder) as name:
+        work = Path(name)
+        try:
+            ivy.retrieve(work, wanted, _MAVEN_PATTERN, say, poms=True)
+        except TargetError as error:
+            if f"module not found: {'#'.join(_KAFKA)};" in str(error):
+                raise TargetError(f"Maven Central has no Kafka {release}") from None
+            raise
+        jars = []
+        for path in sorted((work / "jars").rglob("*.jar")):
+            group, *rest = path.relative_to(work / "jars").parts
+            jar = Jar._of_path(_sha256(path), "/".join([*group.split("."), *rest]))
+            path.replace(folder / jar.name)
+            jars.append(jar)
+        text = "".join(f"{line}\n" for line in sorted(jar.line for jar in jars))
+        (work / PINNED).write_text(text)
+        (work / PINNED).replace(folder / PINNED)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    say(f"pinned {len(jars)} jars of Kafka {release} in {folder / PINNED}, whose SHA-256 is {digest}")
+
+
+def jars_digest(folder: Path) -> str:
+    """The SHA-256 of the sorted lines NAME SHA-256 of all jars in a folder; TargetError if one is unreadable."""
+    paths = sorted(folder.glob("*.jar"), key=lambda path: path.name)
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            lines = [f"{path.name} {sha256}\n" for path, sha256 in zip(paths, pool.map(_sha256, paths), strict=True)]
+    except OSError as error:
+        raise TargetError(f"{folder}: {error}") from error
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def async_profiler_jars(say: Say = print_progress) -> tuple[Path, Path]:
@@ -165,79 +222,13 @@ def _fetch(jars: Sequence[Jar], folder: Path, say: Say) -> None:
     """Fetches the jars by Ivy into a temporary folder inside `folder`, then renames them into place."""
     with TemporaryDirectory(prefix="fetch-", dir=folder) as name:
         work = Path(name)
-        (work / "settings.xml").write_text(_SETTINGS.format(resolver=_RESOLVER))
-        (work / "ivy.xml").write_text(_MODULE.format(dependencies="".join(map(_DEPENDENCY.format, jars))))
         say(f"fetching {len(jars)} jars from Maven Central into {folder} (once)")
-        _run_ivy(work, len(jars), say)
+        ivy.retrieve(work, "".join(map(_LOCKED.format, jars)), _PATTERN, say, count=len(jars))
         for jar in jars:
             if not jar.is_in(work / "jars"):
                 raise TargetError(f"{jar.name}: its SHA-256 is not that of the lock file")
             (work / "jars" / jar.name).replace(folder / jar.name)
     say(f"fetched {len(jars)} jars; their SHA-256 are those of the lock file")
-
-
-def _run_ivy(work: Path, count: int, say: Say) -> None:
-    """Runs Apache Ivy on `ivy.xml` in the folder `work`; TargetError with the reason if it fails or hangs."""
-    java = [str(java_home() / "bin" / "java"), *_JAVA_OPTIONS, *_proxy_options(), "-jar", str(ivy_jar())]
-    options = ["-settings", "settings.xml", "-ivy", "ivy.xml", "-cache", "cache", "-retrieve", _PATTERN]
-    command = [*java, *options]
-    with subprocess.Popen(
-        command, cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
-        try:
-            printed = _output(process, count, say)
-        except BaseException:
-            process.kill()
-            raise
-    if process.returncode:
-        raise TargetError(f"Apache Ivy could not fetch the jars: {reason_in(printed)}")
-
-
-def _output(process: subprocess.Popen[bytes], count: int, say: Say) -> str:
-    """Ivy's whole output; passes progress to `say`. Raises TargetError if Ivy prints nothing for _SILENCE_S."""
-    assert process.stdout is not None
-    printed, next_s = b"", time.monotonic() + _PROGRESS_S
-    with selectors.DefaultSelector() as selector:  # select() refuses file descriptors from 1,024 on.
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            if not selector.select(_SILENCE_S):
-                raise TargetError(f"Apache Ivy could not fetch the jars: no answer for {_SILENCE_S:.0f} seconds")
-            if not (piece := os.read(process.stdout.fileno(), 1 << 16)):
-                return printed.decode(errors="replace")
-            printed += piece
-            if time.monotonic() >= next_s:
-                say(f"{printed.count(_FETCHED.encode())} of {count} jars")
-                next_s = time.monotonic() + _PROGRESS_S
-
-
-def reason_in(printed: str) -> str:
-    """The line of Ivy's output with the cause of its failure: an unreachable server, or a missing file."""
-    lines = [line.strip(": \t") for line in printed.splitlines()]
-    for begin in ("Server access error", "module not found", "[FAILED", "download failed", "Exception", "Error"):
-        for line in lines:
-            if line.startswith(begin):
-                return line
-    return next((line for line in reversed(lines) if line), "it printed nothing")
-
-
-def ivy_jar() -> Path:
-    """The path of Apache Ivy's jar in PySpark; TargetError without PySpark."""
-    spec = find_spec("pyspark")
-    folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
-    found = sorted(folder.glob("ivy-*.jar")) if folder else []
-    if not found:
-        raise TargetError(f"Kafka's jars are fetched by Apache Ivy, which PySpark ships: {install_command('spark')}")
-    return found[-1]
-
-
-def _proxy_options() -> list[str]:
-    """Java options for the proxies in http_proxy and https_proxy, since Java does not read these variables."""
-    options = []
-    for scheme, address in getproxies().items():
-        proxy = urlsplit(address if "//" in address else f"//{address}")
-        if scheme in ("http", "https") and proxy.hostname:
-            options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
-    return options
 
 
 def _sha256(path: Path) -> str:

@@ -120,9 +120,10 @@ class ChildProcess:
 class JavaProcess(ChildProcess):
     """A process of a Java virtual machine."""
 
-    def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str) -> None:
-        """`arguments`: of the program java."""
-        super().__init__(name, log, [str(java_home() / "bin" / "java"), "-XX:-UsePerfData", *arguments], ready)
+    def __init__(self, name: str, log: Path, arguments: Sequence[str], ready: str, *, java: Path | None = None) -> None:
+        """`arguments`: of the program `java`; None: that of `java_home`."""
+        program = str(java or java_home() / "bin" / "java")
+        super().__init__(name, log, [program, "-XX:-UsePerfData", *arguments], ready)
 
 
 def stop_all(processes: Sequence[ChildProcess], timeout_s: float = 30.0) -> None:

@@ -3,22 +3,19 @@
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kcore.measure.processes.jars import kafka_jars
 from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.kafka_quorum import log_options
 from kcore.measure.processes.local_process import free_ports
 from kcore.measure.processes.started import Started
 
 ZK_RELEASE: Final = "3.9.1"  # The last release of Kafka with ZooKeeper; it ships ZooKeeper 3.8.4.
 # For tests: a broker then takes 140 to 190 MB.
 LIGHT: Final = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-LOG4J: Final = """log4j.rootLogger=INFO, c
-log4j.appender.c=org.apache.log4j.ConsoleAppender
-log4j.appender.c.layout=org.apache.log4j.PatternLayout
-log4j.appender.c.layout.ConversionPattern=[%d] %p %m (%c)%n
-"""
 _ZOOKEEPER: Final = """dataDir={folder}/data
 clientPort={port}
 clientPortAddress=127.0.0.1
@@ -48,11 +45,19 @@ auto.create.topics.enable=false
 """
 
 
-def _java(folder: Path, heap: str, options: Sequence[str], main: str, configuration: Path) -> list[str]:
-    logging = folder / "log4j.properties"
-    logging.write_text(LOG4J)
-    jars = f"{kafka_jars(ZK_RELEASE)}/*"
-    return [f"-Xmx{heap}", *options, f"-Dlog4j.configuration=file:{logging}", "-cp", jars, main, str(configuration)]
+@dataclass(frozen=True, slots=True)
+class Java:
+    """How the JVMs of brokers start; without `jars` they run ZK_RELEASE, without `program` that of `java_home`."""
+
+    heap: str = "384m"
+    options: tuple[str, ...] = LIGHT
+    jars: Path | None = None
+    program: Path | None = None
+
+    def arguments(self, folder: Path, main: str, configuration: Path) -> list[str]:
+        """The arguments of java for a program that logs as `folder` says."""
+        jars = f"{self.jars or kafka_jars(ZK_RELEASE)}/*"
+        return [f"-Xmx{self.heap}", *self.options, *log_options(folder), "-cp", jars, main, str(configuration)]
 
 
 class ZookeeperProcess(JavaProcess, Started):
@@ -65,7 +70,7 @@ class ZookeeperProcess(JavaProcess, Started):
         configuration = self.folder / "zoo.cfg"
         configuration.write_text(_ZOOKEEPER.format(folder=self.folder, port=self.port, tick_ms=tick_ms))
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-        arguments = _java(self.folder, heap, options, main, configuration)
+        arguments = Java(heap, tuple(options)).arguments(self.folder, main, configuration)
         super().__init__("ZooKeeper", self.folder / "zookeeper.log", arguments, "PrepRequestProcessor (sid:0) started")
 
     @property
@@ -89,8 +94,7 @@ class ZkBroker(JavaProcess):
         folder: Path,
         zookeeper: str,
         properties: str,
-        heap: str,
-        options: Sequence[str],
+        java: Java,
     ) -> None:
         self.broker_id, self.port, self.folder = broker_id, port, folder
         self.log_dirs = [folder / "data-1"]
@@ -98,9 +102,9 @@ class ZkBroker(JavaProcess):
         folder.mkdir()
         self.configuration = folder / "server.properties"
         self.configure(properties)
-        arguments = _java(folder, heap, options, "kafka.Kafka", self.configuration)
+        arguments = java.arguments(folder, "kafka.Kafka", self.configuration)
         ready = f"[KafkaServer id={broker_id}] started"
-        super().__init__(f"broker {broker_id}", folder / "server.log", arguments, ready)
+        super().__init__(f"broker {broker_id}", folder / "server.log", arguments, ready, java=java.program)
 
     @property
     def address(self) -> str:
@@ -125,8 +129,7 @@ class ZkBrokers(Started):
         properties: str = "",
         own_properties: Mapping[int, str] | None = None,
         first_id: int = 1,
-        heap: str = "384m",
-        options: Sequence[str] = LIGHT,
+        java: Java = Java(),
     ) -> None:
         """`zookeeper`: HOST:PORT, optionally with a chroot. `properties`: of all brokers; `own_properties`: by id."""
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-brokers-"))
@@ -134,7 +137,7 @@ class ZkBrokers(Started):
         for broker_id, port in enumerate(free_ports(count), first_id):
             lines = f"{properties}\n{(own_properties or {}).get(broker_id, '')}"
             place = self.folder / f"broker-{broker_id}"
-            self.brokers.append(ZkBroker(broker_id, port, place, zookeeper, lines, heap, options))
+            self.brokers.append(ZkBroker(broker_id, port, place, zookeeper, lines, java))
 
     @property
     def bootstrap(self) -> str:

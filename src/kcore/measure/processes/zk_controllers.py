@@ -8,15 +8,13 @@ from typing import Final
 from kcore.measure.processes.java_process import ChildProcess, stop_all
 from kcore.measure.processes.local_process import KCORE, Usage, free_ports
 from kcore.measure.processes.started import Started
-from kcore.measure.processes.zk_cluster import ZkBrokers
+from kcore.measure.processes.target import Target
+from kcore.measure.processes.zk_cluster import Java, ZkBrokers
 
 CONTROLLER_ID: Final = 30_001  # Above the ids of hollow brokers.
-KAFKA_ZK: Final = "kafka-3.9.1-zk"
-KCORE_ZK: Final = "kcore-zk"
 # Both controllers run without automatic leader rebalancing, which would disturb a measurement.
-_KAFKA_PROPERTIES: Final = (
-    "auto.leader.rebalance.enable=false\nnum.io.threads=4\nnum.network.threads=2\nreserved.broker.max.id=65535"
-)
+_NO_REBALANCING: Final = "auto.leader.rebalance.enable=false"
+_KAFKA_PROPERTIES: Final = f"{_NO_REBALANCING}\nnum.io.threads=4\nnum.network.threads=2\nreserved.broker.max.id=65535"
 _STOP_TIMEOUT_S: Final = 10.0
 
 
@@ -38,13 +36,13 @@ class ControllerProcess(Started):
 
 
 class KafkaController(ControllerProcess):
-    """A broker of Kafka 3.9.1 without replicas. It is the only controller: hollow brokers have none."""
+    """A broker of Kafka without replicas. It is the only controller: hollow brokers have none."""
 
-    def __init__(self, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> None:
+    def __init__(self, target: Target, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> None:
         self._is_profiled = bool(java_options)
-        self._brokers = ZkBrokers(
-            zookeeper, 1, first_id=CONTROLLER_ID, heap=heap, options=java_options, properties=_KAFKA_PROPERTIES
-        )
+        java = Java(heap, (*target.jvm_options, *java_options), target.jars(), target.java)
+        properties = "\n".join([_KAFKA_PROPERTIES, *target.properties])
+        self._brokers = ZkBrokers(zookeeper, 1, first_id=CONTROLLER_ID, java=java, properties=properties)
         [broker] = self._brokers.brokers
         super().__init__(broker, broker.port)
 
@@ -60,11 +58,12 @@ class KafkaController(ControllerProcess):
 class KcoreController(ControllerProcess):
     """`kcore controller zk` in a process of its own."""
 
-    def __init__(self, zookeeper: str) -> None:
+    def __init__(self, target: Target, zookeeper: str) -> None:
         [port] = free_ports(1)
         self._log = Path(tempfile.mkstemp(prefix="kcore-controller-", suffix=".log")[1])
         command = ("controller", "zk", "--zookeeper", zookeeper, "--listen", f"{self.host}:{port}")
-        options = ("--broker-id", str(CONTROLLER_ID), "--config", "auto.leader.rebalance.enable=false")
+        properties = (_NO_REBALANCING, *target.properties)
+        options = ["--broker-id", str(CONTROLLER_ID), *(part for line in properties for part in ("--config", line))]
         ready = f"controller {CONTROLLER_ID} is active, epoch "
         super().__init__(ChildProcess("kcore's controller", self._log, [*KCORE, *command, *options], ready), port)
 
@@ -76,6 +75,8 @@ class KcoreController(ControllerProcess):
         self._log.unlink(missing_ok=True)
 
 
-def controller_of(target: str, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> ControllerProcess:
-    """The controller of a target's name; `heap`: java's -Xmx of Kafka's controller."""
-    return KafkaController(zookeeper, heap, java_options) if target == KAFKA_ZK else KcoreController(zookeeper)
+def controller_of(target: Target, zookeeper: str, heap: str, java_options: Sequence[str] = ()) -> ControllerProcess:
+    """The controller of a target; `heap`: java's -Xmx of Kafka's controller; `java_options`: those of a profiler."""
+    if target.is_kcore:
+        return KcoreController(target, zookeeper)
+    return KafkaController(target, zookeeper, heap, java_options)

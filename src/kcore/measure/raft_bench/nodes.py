@@ -9,17 +9,25 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kcore.errors import TargetError
-from kcore.measure.processes.jars import kafka_jars
 from kcore.measure.processes.java_process import ChildProcess, JavaProcess, stop_all
 from kcore.measure.processes.local_process import KCORE, free_ports, random_uuid
+from kcore.measure.processes.probe import has_option
 from kcore.measure.processes.started import Started
+from kcore.measure.processes.target import Target
 
 NODES: Final = (1, 2, 3)
 # Both programs print this line every five seconds; it covers the last half minute (Kafka's) to a minute.
 LINE: Final = re.compile(
     r"Throughput \(bytes/second\): ([\d.]+), Latency \(ms\): ([\d.]+) p75 ([\d.]+) p99 ([\d.]+) p999"
 )
-_LOG4J: Final = """status = error
+HEAP: Final = "1g"  # java's -Xmx.
+_MAIN: Final = "kafka.tools.TestRaftServer"
+_DIRECTORY_ID: Final = "--replica-directory-id"  # Releases before 3.9 lack the option.
+_LOG4J: Final = """log4j.rootLogger=WARN, c
+log4j.appender.c=org.apache.log4j.ConsoleAppender
+log4j.appender.c.layout=org.apache.log4j.SimpleLayout
+"""
+_LOG4J2: Final = """status = error
 rootLogger.level = warn
 """
 _PROPERTIES: Final = """node.id={node_id}
@@ -29,7 +37,7 @@ controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 num.network.threads=1
 num.io.threads=2
-{linger}
+{more}
 """
 
 
@@ -58,10 +66,8 @@ class Measured(NamedTuple):
 class RaftNodes(Started):
     """Three node processes on the loopback interface; `close` ends them and removes their files."""
 
-    name: str
-
-    def __init__(self, load: Load) -> None:
-        self.load = load
+    def __init__(self, load: Load, target: Target) -> None:
+        self.load, self.target, self.name = load, target, target.name
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-raft-"))
         self.addresses = {node: f"127.0.0.1:{port}" for node, port in zip(NODES, free_ports(len(NODES)), strict=True)}
         self.voters = ",".join(f"{node}@{address}" for node, address in self.addresses.items())
@@ -105,38 +111,39 @@ class RaftNodes(Started):
 
 
 class KafkaRaftNodes(RaftNodes):
-    """Nodes of `kafka.tools.TestRaftServer`; 3.9.1's always append 20,000 records of 256 bytes per second."""
+    """Nodes of `kafka.tools.TestRaftServer`; those before 4.0 always append 20,000 records of 256 bytes per second."""
 
-    def __init__(self, load: Load, release: str = "4.3.1", heap: str = "1g") -> None:
-        super().__init__(load)
-        self.name, self._release, self._heap = f"Kafka {release}", release, heap
+    def __init__(self, load: Load, target: Target) -> None:
+        super().__init__(load, target)
+        self._jars = target.jars()
 
     def process(self, node: int, folder: Path) -> ChildProcess:
-        logging = folder / "log4j2.properties"
-        logging.write_text(_LOG4J)
+        old, new = folder / "log4j.properties", folder / "log4j2.properties"
+        old.write_text(_LOG4J)
+        new.write_text(_LOG4J2)
         (folder / "node.properties").write_text(
             _PROPERTIES.format(
                 node_id=node,
                 voters=self.voters,
                 address=self.addresses[node],
                 folder=folder,
-                linger=self.load.setting,
+                more="\n".join([self.load.setting, *self.target.properties]),
             )
         )
-        java = [f"-Xmx{self._heap}", f"-Dlog4j2.configurationFile={logging}", "-cp", f"{kafka_jars(self._release)}/*"]
-        options = ["--config", str(folder / "node.properties"), "--replica-directory-id", random_uuid()]
+        logging = (f"-Dlog4j.configuration=file:{old}", f"-Dlog4j2.configurationFile={new}")
+        java = [f"-Xmx{HEAP}", *self.target.jvm_options, *logging, "-cp", f"{self._jars}/*", _MAIN]
+        options = ["--config", str(folder / "node.properties")]
+        options += [_DIRECTORY_ID, random_uuid()] if has_option(self._jars, _MAIN, _DIRECTORY_ID[2:]) else []
         options += ["--throughput", str(self.load.rate), "--record-size", str(self.load.record_bytes)]
         name = f"{self.name} node {node}"
-        return JavaProcess(name, folder / "node.log", [*java, "kafka.tools.TestRaftServer", *options], "")
+        return JavaProcess(name, folder / "node.log", [*java, *options], "", java=self.target.java)
 
 
 class KcoreRaftNodes(RaftNodes):
     """Nodes of `kcore quorum serve --append`."""
 
-    name = "kcore"
-
-    def __init__(self, load: Load) -> None:
-        super().__init__(load)
+    def __init__(self, load: Load, target: Target) -> None:
+        super().__init__(load, target)
         self._id = random_uuid()
 
     def process(self, node: int, folder: Path) -> ChildProcess:
@@ -148,6 +155,7 @@ class KcoreRaftNodes(RaftNodes):
         if made.wait():
             raise TargetError(made.log_text())
         load = ["--append", str(self.load.rate), "--record-bytes", str(self.load.record_bytes)]
-        settings = ["--config", self.load.setting] if self.load.setting else []
+        lines = filter(None, (self.load.setting, *self.target.properties))
+        settings = [part for line in lines for part in ("--config", line)]
         command = [*quorum, "serve", *data, "--voters", self.voters, *load, *settings]
         return ChildProcess(f"kcore node {node}", folder / "node.log", command, "")

@@ -1,11 +1,13 @@
 """The page of `kcore bench quorum`: commit latency, throughput and processor time of each system under each load."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 from kcore.extras import needs
-from kcore.measure.raft_bench.run_raft_bench import HEADER, KCORE, Row
+from kcore.measure.raft_bench.run_raft_bench import HEADER, Row
+from kcore.measure.report.build import COLUMNS, builds_of
 from kcore.measure.report.charts import Axis, Bar, bar_chart
 from kcore.measure.report.dots import Dot, dot_chart
 from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
@@ -15,6 +17,7 @@ from kcore.measure.report.palette import FAINT, color_of
 from kcore.measure.report.report_page import (
     about_the_run,
     answer,
+    build_section,
     charts,
     figure,
     html_table,
@@ -39,6 +42,7 @@ SCHEMA: Final = pa.schema(
         ("p999_ms", pa.float64()),
         ("cpu_s_per_s", pa.float64()),  # CPU seconds per second of the three processes together.
         ("fault", pa.string()),  # Null without a fault.
+        *COLUMNS,
     ]
 )
 _KIND: Final = ResultKind(SCHEMA, ("system", "rate", "record_bytes", "linger_ms", "p99_ms"), own=("system", "p999_ms"))
@@ -71,7 +75,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], wanted: int, directory: P
         _answer(rows),
         _verdict(rows, wanted),
         paragraphs(about_the_machine(facts), "warn"),
-        navigation(["latency", "cost", "figures", *(["history"] if past else []), "machine", "method"]),
+        navigation(["latency", "cost", "figures", *(["history"] if past else []), "targets", "machine", "method"]),
         '<h2 id="latency">Latency until the commit</h2>',
         charts(figure(_latency_chart([row for row in rows if row.load == load])) for load in loads),
         '<h2 id="cost">Throughput and processor time</h2>',
@@ -79,6 +83,7 @@ def render(rows: Sequence[Row], facts: dict[str, Any], wanted: int, directory: P
         '<h2 id="figures">All figures</h2>',
         html_table(HEADER, [(row.cells(), False) for row in rows], _HEAD, ["bad" if row.fault else "" for row in rows]),
         past,
+        build_section(builds_of((row.as_dict() for row in rows), "system")),
         about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs([_ABOUT])}',
     ]
@@ -101,13 +106,14 @@ def _answer(rows: Sequence[Row]) -> str:
     """The page's answer: kcore's p99 as multiples of each other system's p99, over the loads that both systems ran."""
     p99s = {(row.system, row.load): row.measured.p99_ms for row in rows if row.measured is not None}
     lines = []
-    for other in dict.fromkeys(row.system for row in rows if row.system != KCORE):
-        loads = [load for system, load in p99s if system == other and p99s.get((KCORE, load))]
-        ratios = sorted(p99s[KCORE, load] / p99s[other, load] for load in loads if p99s[other, load])
+    ours = [row.system for row in rows if row.is_kcore]
+    for mine, other in product(dict.fromkeys(ours), dict.fromkeys(row.system for row in rows if not row.is_kcore)):
+        loads = [load for system, load in p99s if system == other and p99s.get((mine, load))]
+        ratios = sorted(p99s[mine, load] / p99s[other, load] for load in loads if p99s[other, load])
         if ratios:
             spread = " to ".join(dict.fromkeys(three_digits(each) for each in (ratios[0], ratios[-1])))
             of_loads = "under one load" if len(ratios) == 1 else f"over {len(ratios)} loads"
-            lines.append(f"kcore's p99 until the commit is {spread} times that of {other} {of_loads}.")
+            lines.append(f"{mine}'s p99 until the commit is {spread} times that of {other} {of_loads}.")
     return answer(" ".join(lines)) if lines else ""
 
 
@@ -119,7 +125,7 @@ def _latency_chart(rows: Sequence[Row]) -> str:
             continue
         times = {"p75": its.p75_ms, "p99": its.p99_ms, "p99.9": its.p999_ms}
         tip = f"{row.system}\n{_load(row)}\n{', '.join(f'{name} {ms:,.1f} ms' for name, ms in times.items())}"
-        is_cut = row.system != KCORE and its.p99_ms >= _MOST_COUNTED_MS
+        is_cut = not row.is_kcore and its.p99_ms >= _MOST_COUNTED_MS
         note = f"p99 {duration(its.p99_ms * _NS)}{' or more' if is_cut else ''}"
         color, ends = color_of(row.system), (its.p75_ms * _NS, max(times.values()) * _NS)
         dots += [

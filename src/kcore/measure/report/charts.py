@@ -102,7 +102,9 @@ class Box:
 
 
 def box_chart(title: str, boxes: Sequence[Box]) -> str:
-    """Distributions over their medians: a line from best to p99, a bar for the middle half, a mark for the interval."""
+    """Distributions as multiples of the median: a line from best to p99, a bar for the middle half, a mark for the
+    median with its 95% interval.
+    """
 
     def body(chart: Chart) -> None:
         axis = chart.axis

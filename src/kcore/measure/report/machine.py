@@ -72,7 +72,12 @@ def jvm_name(java: Path) -> str | None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30.0)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return described_jvm(_JVM_PROPERTY.findall(done.stderr + done.stdout))
+    return described_jvm(jvm_properties(done.stderr + done.stdout))
+
+
+def jvm_properties(printed: str) -> list[tuple[str, str]]:
+    """The values for `described_jvm` in what java prints with -XshowSettings:properties."""
+    return _JVM_PROPERTY.findall(printed)
 
 
 def described_jvm(properties: Iterable[tuple[str, str]]) -> str | None:

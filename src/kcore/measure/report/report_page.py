@@ -1,10 +1,11 @@
 """The pieces of a report's page: one HTML file that can be sent to a colleague."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, TypeAlias
 
+from kcore.measure.report.build import Build, build_lines
 from kcore.measure.report.noise import load_facts
 from kcore.measure.report.script import SCRIPT
 from kcore.measure.report.style import STYLE
@@ -113,6 +114,13 @@ def beside(*parts: str) -> str:
 def about_the_run(facts: dict[str, Any]) -> str:
     """The section on the machine and the versions."""
     return f'<h2 id="machine">Machine and versions</h2>{fact_lists(facts)}'
+
+
+def build_section(builds: Mapping[str, Build]) -> str:
+    """The section on the builds of the targets: releases, JVMs, options, properties, jars."""
+    head, lines = build_lines(builds)
+    table = html_table(head, [(line, False) for line in lines], head) if lines else ""
+    return f'<h2 id="targets">Targets</h2>{table or paragraphs(["The results do not say which releases ran."])}'
 
 
 def figure(chart: str, caption: str = "", numbers: str = "") -> str:

@@ -3,10 +3,10 @@
 A scenario is timed from its intended moment, such as the kill of a broker, until the last broker knows the last change.
 A broker knows a change when it has a high watermark above the change.
 
-`storm_plan.py` has the options; `targets.py` parses --target. `run_storm.py` runs a plan's cells; a cell is one cluster
-that is grown to a size, and all scenarios on it. `kraft/` has the scenarios for a quorum, `zk/` those for a controller
-in ZooKeeper mode; `moves.py` chooses new replicas in both. A scenario states how much it must change
-(`expectations.py`) and which errors it provokes (`expected.py`), and returns a `ScenarioResult` (`result.py`).
+`storm_plan.py` has the options; `targets.py` starts the controllers of a target. `run_storm.py` runs a plan's cells; a
+cell is one cluster that is grown to a size, and all scenarios on it. `kraft/` has the scenarios for a quorum, `zk/`
+those for a controller in ZooKeeper mode; `moves.py` chooses new replicas in both. A scenario states how much it must
+change (`expectations.py`) and which errors it provokes (`expected.py`), and returns a `ScenarioResult` (`result.py`).
 `profiling.py` is the interface to a profile of the controllers, which `profile/` takes.
 
 `phases.py` divides the time of a scenario. `report_rows.py` merges repetitions, `report_table.py` makes tables of them.

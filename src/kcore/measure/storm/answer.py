@@ -54,6 +54,7 @@ class Measured:
     target: str
     works: Mapping[int, float]
     invalid: Sequence[str]
+    build: str = ""  # The target without its label; empty if the results do not say it.
 
     @property
     def median(self) -> float:
@@ -113,31 +114,37 @@ def measured(rows: Sequence[Row]) -> list[Measured]:
             groups.setdefault(tuple(row[name] for name in KEY), []).append(row)
     found = []
     for (_, _, scenario, target), group in groups.items():
+        build = next((row["build"] for row in group if row.get("build")), "")
         works = {row["repetition"]: work_ms(row) for row in group if is_good(row) and work_ms(row) != NOT_KNOWN}
         invalid = [why_left_out(row) for row in group if not is_good(row)]
         if works or invalid:
-            found.append(Measured(scenario, target, works, invalid))
+            found.append(Measured(scenario, target, works, invalid, build))
     return found
 
 
-def base_of(target: str, targets: Sequence[str]) -> str | None:
+def base_of(target: str, builds: Mapping[str, str]) -> str | None:
     """The target to compare `target` with; None if `target` itself is the one that the others are compared with.
 
-    It is the first Kafka of the same mode, or else the first Kafka, or else the first target.
+    It is the first Kafka of the same mode, or else the first Kafka, or else the first target. `builds`: each
+    target without its label.
     """
-    others = [each for each in targets if each.startswith("kafka")] or list(targets[:1])
-    same_mode = [each for each in others if each.endswith("-zk") == target.endswith("-zk")]
+    others = [each for each, build in builds.items() if build.startswith("kafka")] or [*builds][:1]
+    same_mode = [each for each in others if _in_zookeeper(builds[each]) == _in_zookeeper(builds[target])]
     base = (same_mode or others)[0]
     return None if base == target else base
 
 
+def _in_zookeeper(build: str) -> bool:
+    return build.endswith("-zk") or build.startswith("kafka-zk:")
+
+
 def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
     """The ratio of each target to its base, by scenario."""
-    targets = list(dict.fromkeys(each.target for each in found))
+    builds = {each.target: each.build or each.target for each in found}
     by_name = {(each.scenario, each.target): each for each in found}
     ratios = []
     for each in found:
-        base = by_name.get((each.scenario, base_of(each.target, targets) or ""))
+        base = by_name.get((each.scenario, base_of(each.target, builds) or ""))
         if base is not None:
             ratios.append(Ratio(each, base))
     return ratios

@@ -12,6 +12,7 @@ import pyarrow as pa
 from kcore.measure.bench.compare import Compared
 from kcore.measure.hollow.histograms import NOT_KNOWN
 from kcore.measure.report import result_files
+from kcore.measure.report.build import Build
 from kcore.measure.report.noise import Spread, spread
 from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_good, repetitions, table_of, why_left_out, works
 
@@ -154,9 +155,18 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         unknown = [name for name, plan in zip(("old", "new"), plans, strict=True) if not plan]
         return [f"The {' and the '.join(unknown)} run kept no plan: whether the options were the same is not known."]
     flat = [{_OLD_NAMES.get(name, name): each for name, each in plan.items() if name not in _PLANNED} for plan in plans]
-    lines = []
+    lines = _other_builds(old.get("builds", {}), new.get("builds", {}))
     for name in sorted(flat[0].keys() | flat[1].keys()):
-        before, after = (each.get(name) for each in flat)
+        before, after = (each.get(name) or None for each in flat)  # Older plans lack newer options: they were not set.
         if before != after:
             lines.append(f"The plans differ in {name}: {before} in the old run, {after} in the new one.")
     return lines
+
+
+def _other_builds(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """How the builds of the targets with the same names differ, a line each."""
+    return [
+        f"Target {name}: {line}."
+        for name in old.keys() & new.keys()
+        for line in Build.of(old[name]).differences(Build.of(new[name]))
+    ]

@@ -4,12 +4,13 @@ Each scenario has a row of panels: one for each of time and CPU, and each number
 and the same in all rows: a lower line is better, and a flatter line scales better. The data is in `medians.json`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import log10
 from typing import Any, Final, NamedTuple
 
 from kcore.measure.processes.kcore_quorum import KCORE_KRAFT
-from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.processes.target import KCORE_ZK
 from kcore.measure.report.palette import FAINT, color_of, dash_of, marker_of
 from kcore.measure.report.svg import Chart, count_axis, draw_grid, time_axis
 from kcore.measure.report.units import duration
@@ -29,7 +30,8 @@ _ENDS: Final = 1.2  # Inches to the left of the panels.
 _ROOM: Final = 1.6  # How much wider a panel with the lines' names is.
 _DRAWN: Final = 0.6  # The share of a panel's height between its title and its ticks.
 _LABEL: Final = 0.13  # Inches between names.
-_NAMES: Final = {KAFKA_ZK: "Kafka 3.9.1 (ZK)", KCORE_ZK: "kcore (ZK)", KCORE_KRAFT: "kcore"}
+_NAMES: Final = {KCORE_ZK: "kcore (ZK)", KCORE_KRAFT: "kcore"}
+_KAFKA: Final = re.compile(r"kafka-(\d[^:]*?)(-zk)?")
 
 
 class Figure(NamedTuple):
@@ -50,7 +52,9 @@ FIGURES: Final = (
 
 def name_of(target: str) -> str:
     """The name of a target for a reader who is new to kcore."""
-    return _NAMES.get(target) or target.replace("kafka-", "Kafka ")
+    if found := _KAFKA.fullmatch(target):
+        return f"Kafka {found[1]}{' (ZK)' if found[2] else ''}"
+    return _NAMES.get(target, target)
 
 
 class Size(NamedTuple):

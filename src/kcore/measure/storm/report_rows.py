@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.report.build import COLUMNS, Build
 from kcore.measure.storm.phases import Phases, phases_of, work_ms
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell
@@ -37,6 +38,7 @@ _OF_CELL: Final = {
 }
 ROW_SCHEMA: Final = pa.schema(
     [(name, _ARROW[kind]) for name, kind in _OF_CELL.items()]
+    + [*COLUMNS]
     + [(each.name, _SPECIAL.get(each.name) or _ARROW[each.type]) for each in fields(ScenarioResult)]
 )
 _NUMBERS: Final = tuple(each for each in fields(ScenarioResult) if each.type in (int, float))
@@ -50,13 +52,14 @@ MEDIANS: Final = (
 def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = False, error: str | None = None) -> Row:
     """The row of a result; `error`: why the scenario failed, in which case the figures mean little."""
     return {
-        "target": cell.target.text,
+        "target": cell.target.name,
         "wanted_brokers": cell.brokers,
         "wanted_partitions": cell.partitions,
         "repetition": cell.repetition,
         "seed": seed,
         "partial": partial,
         "error": error,
+        **Build(cell.target.text).as_row(),
         **result.as_row(),
     }
 
@@ -219,7 +222,7 @@ def missing(rows: Iterable[Row], expected: Iterable[tuple[Cell, str]]) -> list[s
     return [
         f"{scenario} on {cell}"
         for cell, scenario in expected
-        if (cell.target.text, cell.brokers, cell.partitions, cell.repetition, scenario) not in seen
+        if (cell.target.name, cell.brokers, cell.partitions, cell.repetition, scenario) not in seen
     ]
 
 

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.report.build import HEAD, build_lines, builds_of
 from kcore.measure.report.units import duration, short_count, size, three_digits
 from kcore.measure.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
 from kcore.measure.storm.phases import phases_of, work_ms
@@ -243,13 +244,16 @@ def expected(rows: Sequence[Row]) -> list[str]:
 
 
 def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -> None:
-    """Prints merged rows: tables for each size, the work by size, findings, expected errors, then faults."""
+    """Prints merged rows: tables for each size, the work by size, builds, findings, expected errors, then faults."""
     for headline, group in sizes_of(rows):
         for title, columns in zip(titles(group), (TIMES, COSTS), strict=True):
             console.print(_table(f"[bold]{headline}[/]: {title}", *cells_of(group, columns)))
     head, lines = curve(rows)
     if lines:
         console.print(_table("[bold]work until the last broker knew, by partitions[/]", head, lines))
+    head, built = build_lines(builds_of(rows, "target"))
+    if len(head) > 1:
+        console.print(_table("[bold]targets[/]", head, [(line, False) for line in built]))
     for line in findings(rows):
         console.print(f"[bold]{escape(printable(line))}[/]", soft_wrap=True)
     for line in expected(rows):
@@ -261,11 +265,9 @@ def show(console: Console, rows: Sequence[Row], found_troubles: Sequence[str]) -
 def _table(title: str, head: Sequence[str], lines: Sequence[tuple[Sequence[str], bool]]) -> Table:
     table = Table(title=title, title_justify="left", header_style="dim", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in head:
-        is_left = name in TEXT or name == head[0]
-        folds = name in (
-            "errors",
-            ALL_ERRORS,
-        )  # An error's name of 40 letters may be wider than the rest of the terminal.
+        is_left = name in (*TEXT, *HEAD)
+        # An error's name of 40 letters may be wider than the rest of the terminal, as may JVM options.
+        folds = name in ("errors", ALL_ERRORS, *HEAD[1:])
         justify: Any = "left" if is_left else "right"
         table.add_column(name, justify=justify, no_wrap=not folds, min_width=len(name), overflow="fold")
     for cells, _ in lines:

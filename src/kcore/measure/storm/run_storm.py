@@ -11,6 +11,8 @@ from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes.controller_quorum import ControllerQuorum
 from kcore.measure.processes.local_process import Usage, usage_of
+from kcore.measure.processes.probe import build_of
+from kcore.measure.report.build import Build
 from kcore.measure.report.units import time_left
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
 from kcore.measure.storm.kraft.running_controllers import controller_pids, session_timeout_ms
@@ -18,7 +20,7 @@ from kcore.measure.storm.kraft.scenarios import ALL
 from kcore.measure.storm.profile.profile_cell import CellProfile, profiled
 from kcore.measure.storm.report_rows import Row, failed_row, row_of
 from kcore.measure.storm.storm_plan import FIRST, Cell, StormPlan
-from kcore.measure.storm.targets import Left, clear_away, free_ids
+from kcore.measure.storm.targets import Left, clear_away, free_ids, started
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 
@@ -33,9 +35,15 @@ _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anythi
 
 def check_targets(plan: StormPlan) -> None:
     """Raises a TargetError, before anything is measured, if no controller listens at a target's addresses."""
-    for target in dict.fromkeys(cell.target for cell in plan.cells()):
+    for target in plan.parsed():
         if target.addresses:
             asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
+
+
+def check_builds(plan: StormPlan) -> None:
+    """Raises an error of `build_of`, before anything is measured, if the controllers of a target cannot start."""
+    for target in plan.parsed():
+        build_of(target, plan.heap)
 
 
 def run(
@@ -60,24 +68,28 @@ def run(
         place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
         estimate = time_left(at, len(cells), monotonic() - began_s)
         tell(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
+        first, build = len(rows), Build(cell.target.text)
         try:
+            build = build_of(cell.target, plan.heap)
             with profiled(cell, profiles) as profile:
                 if cell.target.in_zookeeper:
                     zk_run.run_cell(plan, cell, rows, tell, profile)
                     continue
                 options = profile.java_options if profile else ()
-                with cell.target.started(plan.controllers, plan.heap, options) as processes:
+                with started(cell.target, plan.controllers, plan.heap, options) as processes:
                     asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile).run())
         except (KcoreError, OSError) as error:
             tell(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
             rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
             rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
+        finally:
+            rows[first:] = [row | build.as_row() for row in rows[first:]]
     return left
 
 
 def _is_of(row: Row, cell: Cell) -> bool:
-    mine = (cell.target.text, cell.brokers, cell.partitions, cell.repetition)
+    mine = (cell.target.name, cell.brokers, cell.partitions, cell.repetition)
     return mine == tuple(row[name] for name in ("target", "wanted_brokers", "wanted_partitions", "repetition"))
 
 
@@ -178,7 +190,8 @@ class _CellRun:
                 lost_replicas=plan.lost_replicas,
             ),
             Random(),  # `_scenarios` sets another one for each scenario.
-            controllers=len(quorum.controller_ids),
+            # Controllers before 3.9 name only those that have registered, which takes a moment after the start.
+            controllers=len(self.processes.nodes if self.processes else quorum.controller_ids),
             processes=self.processes,
             usage=self._usage,
             prefix=self.prefix,

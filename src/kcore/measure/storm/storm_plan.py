@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import PlanError
+from kcore.measure.processes.target import Target, parse_targets
+from kcore.measure.storm import targets as storm_targets
 from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
-from kcore.measure.storm.targets import Target
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.suggestions import did_you_mean
 
@@ -44,7 +45,7 @@ class Cell:
 
     def __str__(self) -> str:
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
-        return f"{self.target.text}, {self.brokers:,} brokers, {self.partitions:,} partitions{again}"
+        return f"{self.target.name}, {self.brokers:,} brokers, {self.partitions:,} partitions{again}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,9 @@ class StormPlan:
     """The options of `kcore storm`. Empty `scenarios` means all that a target allows, without LIMITS."""
 
     targets: tuple[str, ...] = ("kafka-4.3.1",)
+    jvm: tuple[str, ...] = ()  # Options of the JVMs of targets, as `parse_targets` takes them.
+    properties: tuple[str, ...] = ()
+    java: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
     brokers: tuple[int, ...] = (20,)
     partitions: tuple[int, ...] = (10_000,)
@@ -85,16 +89,14 @@ class StormPlan:
             others = f"`kcore storm --list` names them: {', '.join(known)}"
             _must(name in known, f"no scenario {name!r}{did_you_mean(name, known, others)}")
         _must(bool(self.targets), "name a --target")
-        for option, given in (("--target", [*map(_known_as, self.targets)]), ("--pid", self.pids)):
-            twice = next((each for at, each in enumerate(given) if each in given[:at]), None)
-            _must(twice is None, f"{option} {twice} is given twice: leave one out"
-                  f"{'; --repeat 2 measures again' if option == '--target' else ''}")  # fmt: skip
-        for target in map(Target.parse, self.targets):
+        twice = next((pid for at, pid in enumerate(self.pids) if pid in self.pids[:at]), None)
+        _must(twice is None, f"--pid {twice} is given twice: leave one out")
+        for target in self.parsed():
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
             _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
                   f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
-            _must(one, f"--target {target.text} has one controller, and its brokers run in this process: leave out "
+            _must(one, f"--target {target.name} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
         least = self.replication_factor
@@ -125,7 +127,7 @@ class StormPlan:
 
     def _check_running(self) -> None:
         """Checks the options for controllers that run already."""
-        targets = dict.fromkeys(map(Target.parse, self.targets))
+        targets = self.parsed()
         running = [target for target in targets if target.addresses]
         _must(self.controllers == 1 or len(running) < len(targets), f"--controllers {self.controllers} is for "
               "controllers that the run starts, and these run already: leave it out")  # fmt: skip
@@ -136,6 +138,10 @@ class StormPlan:
               f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
         _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
 
+    def parsed(self) -> list[Target]:
+        """The targets with their options; TargetError if one is invalid."""
+        return parse_targets(self.targets, jvm=self.jvm, properties=self.properties, java=self.java)
+
     def sizes(self) -> list[tuple[int, int]]:
         """The sizes in order, each as numbers of brokers and partitions."""
         counts = self.brokers, self.partitions
@@ -143,7 +149,7 @@ class StormPlan:
 
     def cells(self) -> list[Cell]:
         """The cells in the order in which they run: by repetition, then by size, then by target."""
-        each = product(range(self.repeat), self.sizes(), map(Target.parse, self.targets))
+        each = product(range(self.repeat), self.sizes(), self.parsed())
         return [Cell(target, brokers, partitions, nth) for nth, (brokers, partitions), target in each]
 
     def scenarios_of(self, target: Target) -> list[str]:
@@ -162,8 +168,7 @@ class StormPlan:
 
     def left_out(self) -> list[str]:
         """The requested scenarios that will not run, with the reasons."""
-        targets = dict.fromkeys(map(Target.parse, self.targets))
-        return [f"{name} on {target.text}: {why}" for target in targets for name in self._wanted(target)
+        return [f"{name} on {target.name}: {why}" for target in self.parsed() for name in self._wanted(target)
                 if (why := self._why_not(name, target))]  # fmt: skip
 
     def _wanted(self, target: Target) -> Iterable[str]:
@@ -173,16 +178,11 @@ class StormPlan:
         """Why the scenario cannot run on that target; empty if it can."""
         if self.metadata == "count" and name in NEEDS_IMAGE and not target.in_zookeeper:
             return "its brokers must know the partitions: --metadata full"
-        return target.left_out(name, self.controllers)
+        return storm_targets.left_out(target, name, self.controllers)
 
     def to_toml(self) -> str:
         """The plan as TOML, with a line for each option."""
         return "[storm]\n" + "".join(f"{each.name} = {_toml(getattr(self, each.name))}\n" for each in fields(self))
-
-
-def _known_as(target: str) -> str:
-    """A text that is the same for the same controllers in any order."""
-    return ",".join(sorted(Target.parse(target).addresses)) or target
 
 
 def _toml(value: Any) -> str:

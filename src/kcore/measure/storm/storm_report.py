@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from kcore.controller.kraft.departures import DEPARTURES
 from kcore.measure.processes.kcore_quorum import KCORE_KRAFT
+from kcore.measure.report.build import builds_of
 from kcore.measure.report.noise import LIMITS, about_the_machine
 from kcore.measure.report.report_page import (
     about_the_run,
     beside,
+    build_section,
     bullets,
     charts,
     figure,
@@ -92,12 +94,14 @@ def render(
     """
     together = merged(rows)
     targets = facts.get("targets", [])
-    notes = (*NOTES, *(OF_KCORE if KCORE_KRAFT in targets else ()))
+    builds = builds_of(rows, "target")
+    is_kcore = KCORE_KRAFT in targets or any(build.build == KCORE_KRAFT for build in builds.values())
+    notes = (*NOTES, *(OF_KCORE if is_kcore else ()))
     past = history.section(directory, facts, rows, is_part)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
     curves = _curve(together)
     later = [name for name, text in (("profile", profile), ("history", past)) if text]
-    anchors = [*(["curves"] if curves else []), *scenarios, *later, "plan", "machine", "method"]
+    anchors = [*(["curves"] if curves else []), *scenarios, *later, "targets", "plan", "machine", "method"]
     body = [
         "<h1>kcore storm</h1>",
         f'<p class="lead">{escape(facts.get("when", ""))} · {escape(", ".join(targets))}</p>',
@@ -112,6 +116,7 @@ def render(
         *(_scenario(name, rows, together) for name in scenarios),
         profile,
         past,
+        build_section(builds),
         f'<h2 id="plan">Plan</h2><pre>{escape(facts.get("plan", ""))}</pre>',
         about_the_run(facts),
         f'<h2 id="method">How it was measured</h2>{paragraphs(notes)}',

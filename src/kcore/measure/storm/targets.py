@@ -1,4 +1,4 @@
-"""Parses --target, starts the controllers that it names, and clears other people's clusters after a storm."""
+"""Starts the controllers of a target, and clears other people's clusters after a storm."""
 
 import asyncio
 import signal
@@ -13,20 +13,16 @@ from kcore.errors import NetworkError, TargetError
 from kcore.measure.hollow.fleet import cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes.controller_quorum import ControllerQuorum
-from kcore.measure.processes.jars import releases
 from kcore.measure.processes.kafka_quorum import KafkaQuorum
-from kcore.measure.processes.kcore_quorum import KCORE_KRAFT, KcoreQuorum
-from kcore.measure.processes.zk_controllers import KAFKA_ZK, KCORE_ZK
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK, Target
 from kcore.measure.storm.kraft.scenarios import ALL as QUORUM_SCENARIOS
 from kcore.measure.storm.kraft.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
-from kcore.net.address import address_flaw
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 
-ZK_TARGETS: Final = (KAFKA_ZK, KCORE_ZK)
-_KAFKA: Final = "kafka-"
 _MOST_ID: Final = 2**31 - 1
 _ROUND: Final = 1_000  # Ids above taken ones begin after a multiple of this, so that people recognise them.
 _DELETED_AT_ONCE: Final = 1_000
@@ -36,92 +32,50 @@ _CLEARING_S: Final = 0.5
 _GONE: Final = (Errors.UNKNOWN_TOPIC_OR_PARTITION, Errors.BROKER_ID_NOT_REGISTERED)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The quorum, or the controller in ZooKeeper mode, to put under load; `text`: as the user wrote it."""
-
-    text: str
-    release: str | None = None  # of Kafka, whose controllers are started for the run
-    is_kcore: bool = False  # kcore's KRaft controllers are started for the run.
-    addresses: tuple[str, ...] = ()  # of controllers that run already
-    in_zookeeper: bool = False  # A controller in ZooKeeper mode, started for the run with a ZooKeeper.
-
-    @classmethod
-    def parse(cls, text: str) -> "Target":
-        """From "kafka-4.3.1", "kcore-kraft", "kafka-3.9.1-zk", "kcore-zk" or "HOST:PORT,HOST:PORT".
-
-        TargetError names the fault and the valid forms.
-        """
-        if text in ZK_TARGETS:
-            return cls(text, in_zookeeper=True)
-        if text == KCORE_KRAFT:
-            return cls(text, is_kcore=True)
-        if text.startswith(_KAFKA) and ":" not in text:
-            release = text.removeprefix(_KAFKA)
-            if release not in releases():
-                raise TargetError(
-                    f"--target {text}: kcore can start {', '.join(_started_ones())}; or name controllers as HOST:PORT"
-                )
-            return cls(text, release=release)
-        addresses = tuple(part.strip() for part in text.split(","))
-        if not all(map(_is_address, addresses)):
-            known = " or ".join(_started_ones())
-            raise TargetError(f"--target {text!r}: give HOST:PORT of a controller, several with commas, or {known}")
-        return cls(text, addresses=addresses)
-
-    def left_out(self, scenario: str, controllers: int) -> str:
-        """Why the scenario cannot run on this target with so many started controllers; empty if it can."""
-        if scenario not in (ZK_SCENARIOS if self.in_zookeeper else QUORUM_SCENARIOS):
-            return f"it is for {'quorums' if self.in_zookeeper else f'ZooKeeper mode: {KAFKA_ZK}, {KCORE_ZK}'}"
-        if self.in_zookeeper:
-            return ""
-        if scenario in BREAKS_CONTROLLER and not self.is_ours:
-            return "it makes the active controller resign: start your own with --target kafka-4.3.1 or kcore-kraft"
-        if scenario not in NEEDS_OWN_QUORUM:
-            return ""
-        if not self.is_ours:
-            return "it kills a controller: start your own with --target kafka-4.3.1 or kcore-kraft, and --controllers 3"
-        return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the run starts its quorum."""
-        return self.is_kcore or self.release is not None
-
-    @contextmanager
-    def started(
-        self, controllers: int, heap: str, java_options: Sequence[str] = ()
-    ) -> Iterator[ControllerQuorum | None]:
-        """Runs the quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
-
-        `heap` and `java_options` are for Kafka's controllers only.
-        """
-        quorum: ControllerQuorum
-        if self.is_kcore:
-            quorum = KcoreQuorum(controllers=controllers)
-        elif self.release is not None:
-            quorum = KafkaQuorum(self.release, controllers=controllers, heap=heap, java_options=java_options)
-        else:
-            yield None
-            return
-        try:
-            quorum.start()
-            yield quorum
-        finally:
-            before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-            quorum.close()
-            for number, handler in before.items():
-                signal.signal(number, handler)
+def left_out(target: Target, scenario: str, controllers: int) -> str:
+    """Why the scenario cannot run on a target with so many started controllers; empty if it can."""
+    if scenario not in (ZK_SCENARIOS if target.in_zookeeper else QUORUM_SCENARIOS):
+        return f"it is for {'quorums' if target.in_zookeeper else f'ZooKeeper mode: {KAFKA_ZK}, {KCORE_ZK}'}"
+    if target.in_zookeeper:
+        return ""
+    if scenario in BREAKS_CONTROLLER and not target.is_started:
+        return "it makes the active controller resign: start your own with --target kafka-4.3.1 or kcore-kraft"
+    if scenario not in NEEDS_OWN_QUORUM:
+        return ""
+    if not target.is_started:
+        return "it kills a controller: start your own with --target kafka-4.3.1 or kcore-kraft, and --controllers 3"
+    return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
 
 
-def _started_ones() -> list[str]:
-    """The targets that a run can start."""
-    return [*(_KAFKA + each for each in releases()), KCORE_KRAFT, *ZK_TARGETS]
+@contextmanager
+def started(
+    target: Target, controllers: int, heap: str, java_options: Sequence[str] = ()
+) -> Iterator[ControllerQuorum | None]:
+    """Runs a target's quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
 
-
-def _is_address(text: str) -> bool:
-    host, _, port = text.rpartition(":")
-    return port.isdecimal() and int(port) > 0 and address_flaw(host.strip("[]"), int(port)) is None
+    `heap` and `java_options` are for Kafka's controllers only; `java_options` follow those of the target.
+    """
+    quorum: ControllerQuorum
+    properties = "\n".join(target.properties)
+    if not target.is_started:
+        yield None
+        return
+    if target.is_kcore:
+        quorum = KcoreQuorum(controllers=controllers, properties=properties)
+    else:
+        options = (*target.jvm_options, *java_options)
+        quorum = KafkaQuorum(
+            target.jars(), controllers=controllers, heap=heap, properties=properties, java_options=options,
+            java=target.java,
+        )  # fmt: skip
+    try:
+        quorum.start()
+        yield quorum
+    finally:
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+        quorum.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:

@@ -43,12 +43,12 @@ class BrokerIndex:
         return self._views[broker_row][: self._sizes[broker_row]]
 
     def add(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Add the partitions `rows` (c, ascending) to the lists of the brokers in `replicas__ps` (c by slot)."""
+        """Adds the partitions `rows` (ascending) to the lists of the brokers in `replicas__ps`, a line per row."""
         for broker_row, fresh in _by_broker(rows, replicas__ps):
             self._merge(broker_row, fresh)
 
     def remove(self, rows: Int32s, replicas__ps: Int16s) -> None:
-        """Remove the partitions `rows` (c, ascending) from the lists of the brokers in `replicas__ps` (c by slot)."""
+        """Removes the partitions `rows` (ascending) from the lists of the brokers in `replicas__ps`, a line per row."""
         for broker_row, gone in _by_broker(rows, replicas__ps):
             self._drop(broker_row, gone)
 

@@ -75,7 +75,7 @@ class PartitionRows(PartitionColumns):
 
     @property
     def first_partitions(self) -> tuple[Int32s, Int32s]:
-        """For kernels, by topic row: the row of partition 0, and a number above 0 if the topic has one."""
+        """For kernels, by topic row: the row of partition 0, valid if the second array has a number above 0."""
         return self._lookup.runs
 
     def rows_of_topic(self, name: str) -> Int32s:

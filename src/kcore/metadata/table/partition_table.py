@@ -200,9 +200,9 @@ class PartitionTable(PartitionQueries):
         adding: BrokerLists | None = None,
         removing: BrokerLists | None = None,
     ) -> None:
-        """Apply a step of a reassignment: new replicas (ids, c by slot, padded) for `rows`, ascending, and the moves.
+        """Applies a step of a reassignment: new replicas for `rows`, ascending, and the moves.
 
-        A replica that stays keeps its log directory.
+        `replicas` has ids, a padded line per row. A replica that stays keeps its log directory.
         """
         rows = self.known_rows(rows)
         after = self._replica_rows(replicas, len(rows))
@@ -357,7 +357,7 @@ def _preferred(replicas__ps: Int16s) -> Int16s:
 
 
 def _moved(before: Int16s, directories: Int32s, after: Int16s) -> Int32s:
-    """The directories of the replicas after a move, c by slot: a replica that stays keeps its directory."""
+    """The directories of the replicas after a move, by row and slot. A replica that stays keeps its directory."""
     moved = np.full(after.shape, MIGRATING, np.int32)
     for slot in range(before.shape[1]):
         was_there = (after == before[:, slot, None]) & (after != NO_BROKER_ROW)

@@ -43,7 +43,7 @@ class Dialer:
 
     async def renew(self, connection: Connection) -> None:
         """Reauthenticates before a request if the session ends soon (KIP-368). An error closes the connection."""
-        if self._security is None or not connection.ends_soon or connection.closed:
+        if self._security is None or not connection.ends_soon:
             return
         sasl = self._security().sasl
         if sasl is not None:

@@ -161,10 +161,13 @@ class BrokerRequestHandlers(ABC):
             answer: Message | None = response_of(type(checked.request))()
         else:
             answer = await self._handle(context, checked.request, authorization)
+        if is_silent:
+            answer, refused = None, ProduceResponse()
+            checked.complete(refused)
+            if refused.responses:
+                raise DisconnectedError(REFUSED)
         if answer is not None:
             checked.complete(answer)
-        if is_silent and answer is not None:
-            raise DisconnectedError(REFUSED)
         return answer
 
     async def _handle(

@@ -187,7 +187,8 @@ class BrokerServer(ABC):
                 relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, wall_ms),
                 listener_name=each.name,
             )
-            server.throttle, server.is_node, server.identity = throttle, self.handlers.is_node, self._identity()
+            server.throttle, server.is_node = throttle, self.handlers.is_node
+            server.identity = self._identity()
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port

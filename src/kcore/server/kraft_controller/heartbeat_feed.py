@@ -18,7 +18,7 @@ from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
 from kcore.server.clock import Clock
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
-from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.wire.frame_places import frame, is_made_of, with_places
 
 FIELDS: Final = {"correlation_id": 4, "current_metadata_offset": 8}
@@ -34,7 +34,7 @@ class HeartbeatFeed:
     def __init__(
         self,
         answer_loop: AnswerLoop,
-        followers: FollowerFeed,
+        followers: ObserverFeed,
         controller: KraftController,
         clock: Clock,
         may_beat: Callable[[Direct], bool],

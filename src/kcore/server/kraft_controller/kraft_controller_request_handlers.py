@@ -56,7 +56,7 @@ from kcore.server.kraft_controller.credentials import NOT_LOADED
 from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
@@ -215,7 +215,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             for name in _listed([name for name, level in finalized.items() if level > 0])
         ]
 
-    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: ObserverFeed) -> list[Feed]:
         assert self._heartbeat_receiver is not None
         self._heartbeats = HeartbeatFeed(handlers, followers, *self._heartbeat_receiver, self._may_go_on)
         return [followers, self._heartbeats]

@@ -1,7 +1,7 @@
 """The answer loop: it answers requests that change nothing, in a thread beside the server's event loop.
 
 All connections begin at the server (`kcore.net.server`), which offers a connection to the loop after a direct answer. A
-feed handles one kind of request (`follower_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
+feed handles one kind of request (`observer_feed`: Fetch of observers; `kcore.server.kraft_controller.heartbeat_feed`:
 BrokerHeartbeat). The feed decides whether the loop can answer the same request when only a few integers in it differ.
 When anything changes that an answer depends on, the feed updates the loop. If the loop cannot answer a request, it
 hands the connection back with the request's bytes, and the server answers.

@@ -40,7 +40,7 @@ from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.server.clock import Clock, wall_ms
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
-from kcore.server.quorum_node.follower_feed import FollowerFeed
+from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.peers import NEWEST
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import audited
@@ -112,7 +112,7 @@ class QuorumRequestHandlers:
         self._ids = count()
         self._server: Server | None = None
         self._compiled: AnswerLoop | None = None
-        self._followers: FollowerFeed | None = None
+        self._followers: ObserverFeed | None = None
 
     async def open(
         self,
@@ -154,7 +154,7 @@ class QuorumRequestHandlers:
         """Starts the answer loop, after `open`; `fail` is called if the loop ends by itself."""
         assert self._server is not None
         handlers = AnswerLoop(self._server, fail)
-        followers = FollowerFeed(handlers, node, clock, self._may_go_on)
+        followers = ObserverFeed(handlers, node, clock, self._may_go_on)
         handlers.begin(self._feeds(handlers, followers), self._urgent)
         self._compiled, self._followers = handlers, followers
         self.follow()
@@ -163,7 +163,7 @@ class QuorumRequestHandlers:
         """The connections that the server accepts from an address in a second; None: any number."""
         return None
 
-    def _feeds(self, handlers: AnswerLoop, followers: FollowerFeed) -> list[Feed]:
+    def _feeds(self, handlers: AnswerLoop, followers: ObserverFeed) -> list[Feed]:
         """The feeds of the requests that the loop answers."""
         return [followers]
 

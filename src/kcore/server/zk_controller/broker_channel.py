@@ -278,7 +278,7 @@ class BrokerChannel:
         try:
             self._read(order, body)
         finally:
-            if not self._closed and self._again is None:
+            if self._again is None:
                 self._go_on()
 
     def _read(self, order: Order, body: memoryview) -> None:

@@ -42,7 +42,7 @@ async def check_chroot(zookeeper: ZookeeperClient) -> None:
 
 
 async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """Refuses a broker with this controller's id: clients would connect to it, and it would act as controller."""
+    """Raises ElectionRefusedError if a broker has this controller's id: the broker would think that it controls."""
     [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
     if node is not None:
         raise ElectionRefusedError(
@@ -52,7 +52,9 @@ async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
 
 
 async def check_may_control(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """Refuses a broker with this id, a KRaft quorum that controls the cluster, and unreadable znodes of `_SINGLE`."""
+    """Raises ElectionRefusedError for a broker with this id, a KRaft quorum that controls the cluster, or unreadable
+    znodes of `_SINGLE`.
+    """
     await check_id(zookeeper, broker_id)
     controller, migration, *single = await zookeeper.read_nodes([znodes.CONTROLLER, znodes.MIGRATION, *_SINGLE])
     try:

@@ -184,7 +184,7 @@ class SegmentedLog:
             segment.moved_to(folder)
 
     def duplicate(self) -> int | None:
-        """The result of `LogWriter.duplicate`; all segments but the last are durable."""
+        """A descriptor of the last segment for an fsync (`LogWriter.duplicate`); other segments are durable already."""
         return self._writer.duplicate()
 
     # Appends.

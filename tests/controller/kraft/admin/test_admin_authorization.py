@@ -85,6 +85,7 @@ OF_THE_CLUSTER: list[tuple[Message, int]] = [
     (s.AlterClientQuotasRequest(entries=[AlterClientQuotasRequestEntryData()]), ALTER_CONFIGS),
     (s.UpdateFeaturesRequest(), ALTER),
     (s.UnregisterBrokerRequest(), ALTER),
+    (s.UnregisterControllerRequest(), ALTER),
     (s.ElectLeadersRequest(topic_partitions=None), ALTER),
     (s.AlterPartitionReassignmentsRequest(), ALTER),
     (s.ListPartitionReassignmentsRequest(topics=None), DESCRIBE),

@@ -207,6 +207,7 @@ REMOTE = {"remote.storage.enable": "true", "retention.ms": "1000", "retention.by
     [
         ({"remote.copy.lag.ms": "1000", "remote.copy.lag.bytes": "2000"}, ""),
         ({"remote.copy.lag.ms": "-1", "remote.copy.lag.bytes": "-1"}, ""),
+        ({"remote.copy.lag.bytes": "5", "retention.bytes": "-1"}, ""),
         ({"remote.copy.lag.ms": "1001"}, "ms (effective value: 1000)"),
         ({"remote.copy.lag.ms": "8", "local.retention.ms": "7"}, "ms (effective value: 7)"),
         ({"remote.copy.lag.bytes": "2001", "remote.copy.lag.ms": "1001"}, "bytes (effective value: 2000)"),

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 import cases
-from controller.kraft.admin.test_configs_altered import BROKER, decided
+from controller.kraft.admin.test_configs_altered import BROKER, GROUP, decided
 from controller.kraft.broker_clusters import put
 from controller.kraft.contexts import a_context
 from kcore.controller.kraft.kraft_context import ControllerContext
@@ -13,9 +15,9 @@ from kcore.schema.metadata_records_settings import ConfigRecord
 Result = schema.DescribeConfigsResourceResult
 
 
-def described(context: ControllerContext, name: str, *keys: str) -> list[Result]:
+def described(context: ControllerContext, name: str, *keys: str, kind: int = BROKER) -> list[Result]:
     resource = schema.DescribeConfigsResource(
-        resource_type=BROKER, resource_name=name, configuration_keys=[*keys] or None
+        resource_type=kind, resource_name=name, configuration_keys=[*keys] or None
     )
     request = schema.DescribeConfigsRequest(resources=[resource], include_synonyms=True)
     response = decided(context, request).response
@@ -36,15 +38,27 @@ def as_json(entry: Result) -> dict[str, Any]:
     }
 
 
-def test_all_settings_of_a_controller() -> None:
+@pytest.mark.parametrize(("release", "level"), [("4.3.1", 29), ("4.4.0", 33)])
+def test_all_settings_of_a_controller(release: str, level: int) -> None:
     """Defaults included, in Kafka's order."""
-    [case] = cases.load("controller_settings_4.3.1")
-    context = a_context(static_configs=case["properties"], node_id=int(case["properties"]["node.id"]))
+    [case] = cases.load(f"controller_settings_{release}")
+    own_id = int(case["properties"]["node.id"])
+    context = a_context(level, release=release, static_configs=case["properties"], node_id=own_id)
     for node, settings in case["dynamic"].items():
         for name, value in settings.items():
             put(context, ConfigRecord(resource_type=BROKER, resource_name=node, name=name, value=value))
     assert [as_json(each) for each in described(context, "101")] == case["configs"]
     assert [each.name for each in described(context, "")] == ["min.insync.replicas"]
+
+
+def test_all_settings_of_groups_of_4_4() -> None:
+    """Internal settings come first, if the group sets them; a group's assignor is the first of the node's."""
+    [case] = cases.load("controller_settings_4.4.0")
+    for group in case["groups"]:
+        context = a_context(33, release="4.4.0", static_configs=case["properties"])
+        for name, value in group["own"].items():
+            put(context, ConfigRecord(resource_type=GROUP, resource_name=group["group"], name=name, value=value))
+        assert [as_json(each) for each in described(context, group["group"], kind=GROUP)] == group["configs"]
 
 
 def test_values_are_described_as_kafka_reads_them() -> None:

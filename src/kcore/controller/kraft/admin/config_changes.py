@@ -97,7 +97,7 @@ def _check_lag(unit: str, values: Mapping[str, str]) -> None:
     name, local = f"remote.copy.lag.{unit}", f"local.retention.{unit}"
     lag, kept = int(values[name]), int(values[local])
     kept = int(values[f"retention.{unit}"]) if kept == -2 else kept
-    if lag > 0 and kept >= 0 and lag > kept:
+    if 0 <= kept < lag:
         limit = f"Value must not exceed {local} (effective value: {kept})"
         _refuse(f"Invalid value {lag} for configuration {name}: {limit}")
 

@@ -71,7 +71,7 @@ class Growing:
         context, table = self._context, self._context.image.table
         if not context.config.rules.counts_new_partitions_first:
             return False
-        known = (each for each in topics if each.count >= 0 and each.name in table.topics)
+        known = (each for each in topics if each.name in table.topics)
         more = sum(max(each.count - len(table.rows_of_topic(each.name)), 0) for each in known)
         return more > (MOST_RECORDS if context.has_record_limits else MOST_PARTITIONS)
 

@@ -87,7 +87,7 @@ def altered(
 
 
 def _keeps(change: IncrementalAlterConfigsRequestAlterableConfig, known: Configs) -> bool:
-    """True if the change deletes a setting that another tool wrote, or sets it to its present value."""
+    """True if the change may pass for a setting that kcore never writes: a deletion, or its present value again."""
     if change.name not in known:
         return False
     return change.config_operation == OpType.DELETE or (change.config_operation, change.value) == (

@@ -184,7 +184,7 @@ class Storm:
         await self.fleet.sync()
 
     def live_rows(self) -> Int64s:
-        """The rows of the live brokers in the loop."""
+        """The numbers of the live brokers in the compiled loop (`HollowBroker.row`)."""
         return np.array([broker.row for broker in self.live()], np.int64)
 
 

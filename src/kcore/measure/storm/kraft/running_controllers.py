@@ -54,7 +54,7 @@ def controller_pids(quorum: Quorum, given: Sequence[int]) -> list[int]:
 
 
 def _has_our_network(pid: int) -> bool:
-    """True if the process is in this network namespace. For one in a container, another process may listen here."""
+    """True if the process is in this network namespace: only then can its ports be found by their addresses."""
     try:
         return Path(f"/proc/{pid}/ns/net").readlink() == Path("/proc/self/ns/net").readlink()
     except OSError:

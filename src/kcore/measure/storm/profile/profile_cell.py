@@ -18,20 +18,14 @@ from kcore.measure.storm.profile.samples import Sample
 from kcore.measure.storm.profile.shares import Share, shares_of
 from kcore.measure.storm.profile.threads import ThreadTimes, ThreadUse, thread_times, used_between
 from kcore.measure.storm.storm_plan import Cell, StormPlan
-from kcore.measure.storm.targets import Target
 
 _MS: Final = 1_000
 
 
-def is_kcore(target: Target) -> bool:
-    """True if the target's controllers are Python processes."""
-    return target.text.startswith("kcore")
-
-
 def check_can_profile(plan: StormPlan) -> None:
     """Raises a TargetError if a profiler that the plan needs is missing, cannot be downloaded, or may not run."""
-    for target in dict.fromkeys(map(Target.parse, plan.targets)):
-        if is_kcore(target):
+    for target in plan.parsed():
+        if target.is_kcore:
             check_permitted()
         else:
             async_profiler_jars()
@@ -64,7 +58,7 @@ class CellProfile:
     _open: Window | None = None
 
     def __post_init__(self) -> None:
-        if is_kcore(self.cell.target):
+        if self.cell.target.is_kcore:
             self._spy = PySpy(self.folder)
         else:
             self._async = AsyncProfiler(self.folder)

@@ -1,5 +1,6 @@
 """Writes the files of a profile into a folder of results: shares, folded stacks, flame graphs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from kcore.measure.storm.profile.profile_tables import ProfileRow, rows_of
 from kcore.spark.java import NoJavaError
 
 ROWS: Final = "profile.jsonl"
+_NO_NAME: Final = re.compile(r"[^\w.-]+")  # A target may be a path.
 GRAPHS: Final = "profile-*.html, .svg and .folded"
 
 
@@ -53,12 +55,12 @@ def _costs(profiles: Sequence[CellProfile]) -> list[str]:
 
 def file_name(target: str, brokers: int, partitions: int) -> str:
     """The name of the files of one target and size, without the suffix."""
-    return f"profile-{target}-{short_count(brokers)}x{short_count(partitions)}"
+    return f"profile-{_NO_NAME.sub('-', target)}-{short_count(brokers)}x{short_count(partitions)}"
 
 
 def _by_size(profiles: Sequence[CellProfile]) -> dict[str, list[CellProfile]]:
     groups: dict[str, list[CellProfile]] = {}
     for profile in profiles:
         cell = profile.cell
-        groups.setdefault(file_name(cell.target.text, cell.brokers, cell.partitions), []).append(profile)
+        groups.setdefault(file_name(cell.target.name, cell.brokers, cell.partitions), []).append(profile)
     return groups

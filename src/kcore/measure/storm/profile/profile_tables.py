@@ -21,7 +21,7 @@ def rows_of(profiles: Iterable[CellProfile]) -> list[ProfileRow]:
     found: list[ProfileRow] = []
     for profile in profiles:
         cell = profile.cell
-        named = {"target": cell.target.text, "brokers": cell.brokers, "partitions": cell.partitions}
+        named = {"target": cell.target.name, "brokers": cell.brokers, "partitions": cell.partitions}
         for window in profile.windows:
             sums: dict[tuple[str, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
             for share in window.shares:

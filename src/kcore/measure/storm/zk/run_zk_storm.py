@@ -55,7 +55,7 @@ async def _run(
         try:
             lost_id = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
             options = profile.java_options if profile else ()
-            with controller_of(cell.target.text, zookeeper, plan.heap, options) as controller:
+            with controller_of(cell.target, zookeeper, plan.heap, options) as controller:
                 if profile:
                     profile.pids = controller.pids
                 storm = ZkStorm(fleet, controller, table, Random(), lost_id, _WAIT_S * cell.patience, profile)

@@ -93,7 +93,7 @@ VALID: Final = ValidOffsetAndEpoch("VALID", OffsetAndEpoch(0, 0))
 _FETCHED: Final = Struct("=5q")  # The loop's key of a connection, and the connection's Progress.
 
 
-class FollowerFeed:
+class ObserverFeed:
     """The feed of the answer loop for Fetch requests; implements `Feed`."""
 
     def __init__(

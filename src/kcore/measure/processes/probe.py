@@ -1,0 +1,76 @@
+"""Asks a target's program what it is: Kafka's release and JVM, as the process itself prints them."""
+
+import subprocess
+import zipfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from re import MULTILINE
+from re import compile as regex
+from typing import Final
+
+from kcore.errors import TargetError
+from kcore.measure.processes.jars import jars_digest
+from kcore.measure.processes.target import Target
+from kcore.measure.report.build import Build
+from kcore.measure.report.machine import described_jvm, jvm_properties
+from kcore.version import __version__
+
+_MAIN: Final = "kafka.Kafka"
+_TIMEOUT_S: Final = 60.0
+_RELEASE: Final = regex(r"^(\d+\.\d+\S*(?: \(Commit:[^)]*\))?)$", MULTILINE)  # Such as 4.3.1 (Commit:0123456789abcdef).
+# Lines of a JVM that say only that it ended, or that say nothing about an error.
+_EMPTY: Final = ("Error: A fatal exception", "Property settings:", "Picked up ")
+_ENDED: Final = "Error: Could not create the Java"  # Also at the end of a line.
+_MOST_LINES: Final = 2
+
+
+@cache
+def build_of(target: Target, heap: str) -> Build:
+    """The build of a target; `heap`: java's -Xmx of Kafka's processes. The program runs once for it.
+
+    TargetError with the JVM's own words if the JVM does not start, or with the reason if there are no jars of Kafka.
+    NoJavaError without Java.
+    """
+    if target.is_kcore:
+        return Build(target.text, f"kcore {__version__}", properties=target.properties)
+    if not target.is_kafka:
+        return Build(target.text)
+    jars, options = target.jars(), (f"-Xmx{heap}", *target.jvm_options)
+    command = [str(target.java_program), *options, "-XshowSettings:properties", "-cp", f"{jars}/*", _MAIN, "--version"]
+    printed = _printed(target.name, command)
+    if not (release := _RELEASE.findall(printed)):
+        raise TargetError(f"{target.name}: {_words(printed)}")
+    jvm = described_jvm(jvm_properties(printed))
+    return Build(target.text, release[-1], jvm, options, target.properties, jars_digest(jars))
+
+
+def has_option(jars: Path, program: str, option: str) -> bool:
+    """True if the classes of a program, such as kafka.tools.StorageTool, have the text of an option."""
+    prefix = program.replace(".", "/")
+    for jar in filter(zipfile.is_zipfile, sorted(jars.glob("*.jar"))):
+        with zipfile.ZipFile(jar) as file:
+            names = [name for name in file.namelist() if name.startswith(prefix) and name.endswith(".class")]
+            if any(option.encode() in file.read(name) for name in names):
+                return True
+    return False
+
+
+def _printed(name: str, command: Sequence[str]) -> str:
+    """All that a command prints; TargetError if it does not end."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", check=False, timeout=_TIMEOUT_S,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TargetError(f"{name}: {error}") from error
+    return done.stdout
+
+
+def _words(printed: str) -> str:
+    """The JVM's own words about its failure, in one line."""
+    found = (line.partition(_ENDED)[0].rstrip() for line in printed.splitlines())
+    lines = [line for line in found if line[:1].strip() and not line.startswith(_EMPTY)]
+    errors = [line for line in lines if " warning: " not in line]
+    return "; ".join((errors or lines)[:_MOST_LINES]) or "the JVM printed nothing"
