@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, delegation_tokens, quotas, scram, topics, update_features
-from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterControllerRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -19,13 +18,12 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.types import Uuid
-from oracle.chaos.kraft_own import STABLE, Own, controller_registration, directory_of, registration
+from oracle.chaos.kraft_node_requests import come_and_go, controllers_come_and_go, error_of
+from oracle.chaos.kraft_own import STABLE, Own
 from oracle.chaos.kraft_registers import (
     REFUSED,
     Config,
-    ControllerGuest,
     Credential,
-    Guest,
     Outcome,
     Part,
     Scram,
@@ -33,7 +31,6 @@ from oracle.chaos.kraft_registers import (
     Token,
     Topic,
     TopicState,
-    Violation,
     becomes,
     unchanged,
     with_entries,
@@ -313,7 +310,7 @@ def use_token(own: Own) -> Step:
     if not chosen.hmac:
         chosen.begin()
         return _create_token(chosen)
-    answer = _error
+    answer = error_of
     if own.dice.random() < 0.5:
         period_ms = TOKEN_MS + own.dice.randrange(TOKEN_MS)
         request: Any = delegation_tokens.RenewDelegationTokenRequest(hmac=chosen.hmac, renew_period_ms=period_ms)
@@ -325,7 +322,7 @@ def use_token(own: Own) -> Step:
             return Errors.NONE, expiries[0] if expiries else -1
 
         def answer_of_renewal(response: Any) -> Errors:
-            if (error := _error(response)) is Errors.NONE:
+            if (error := error_of(response)) is Errors.NONE:
                 expiries.append(response.expiry_timestamp_ms)
             return error
 
@@ -343,20 +340,16 @@ def use_token(own: Own) -> Step:
     return Step(request, [Part(chosen, outcome, answer)], chosen.owner, then)
 
 
-def _error(response: Any) -> Errors:
-    return Errors.of(response.error_code)
-
-
 def _create_token(chosen: Token) -> Step:
     times = [-1]
 
     def answer(response: Any) -> Errors:
-        if (error := _error(response)) is Errors.NONE:
+        if (error := error_of(response)) is Errors.NONE:
             times[0] = response.expiry_timestamp_ms
         return error
 
     def then(response: Any) -> None:
-        if _error(response) is Errors.NONE:
+        if error_of(response) is Errors.NONE:
             chosen.hmac, chosen.token_id = response.hmac, response.token_id
 
     request = delegation_tokens.CreateDelegationTokenRequest(max_lifetime_ms=-1)
@@ -381,62 +374,13 @@ def change_feature(own: Own) -> Step | None:
     if kind == 2:
         level = min(chosen.levels)
     request = update_features_request(chosen.name, level, kind)
-    return Step(request, [Part(chosen, outcome, _error)])
+    return Step(request, [Part(chosen, outcome, error_of)])
 
 
 def update_features_request(name: str, level: int, kind: int) -> update_features.UpdateFeaturesRequest:
     return update_features.UpdateFeaturesRequest(
         feature_updates=[update_features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)]
     )
-
-
-def come_and_go(own: Own) -> Step:
-    """A broker registers, or is unregistered."""
-    chosen: Guest = own.dice.choice(own.guests)
-    if own.dice.random() < 0.4:
-
-        def outcome(state: Any) -> tuple[Any, Any]:
-            return (Errors.BROKER_ID_NOT_REGISTERED if state is None else Errors.NONE), None
-
-        return Step(UnregisterBrokerRequest(broker_id=chosen.broker_id), [Part(chosen, outcome, _error)])
-    incarnation = Uuid(own.dice.randbytes(16))
-
-    def then(response: Any) -> None:
-        if _error(response) is Errors.NONE:
-            own.given.epoch(response.broker_epoch, chosen.broker_id, incarnation)
-
-    request = registration(own.watch, chosen.broker_id, incarnation, [directory_of(chosen.broker_id, 0)])
-    return Step(request, [Part(chosen, becomes(incarnation), _error)], then=then)
-
-
-UNREGISTERED: Final = {
-    Errors.NONE,
-    Errors.CONTROLLER_ID_NOT_REGISTERED,
-    Errors.INVALID_REQUEST,
-}  # The active one's own.
-
-
-def controllers_come_and_go(own: Own) -> Step | None:
-    """A controller registers, or is unregistered; a voter that is unregistered registers again by itself."""
-    if not own.controller_guests:
-        return None
-    chosen: ControllerGuest = own.dice.choice(own.controller_guests)
-    incarnation, chance = Uuid(own.dice.randbytes(16)), own.dice.random()
-    if chance < 0.4:
-        request = controller_registration(chosen.controller_id, incarnation)
-        return Step(request, [Part(chosen, becomes(incarnation), _error)])
-    if chance < 0.8:
-
-        def outcome(state: Any) -> tuple[Any, Any]:
-            return (Errors.CONTROLLER_ID_NOT_REGISTERED if state is None else Errors.NONE), None
-
-        return Step(UnregisterControllerRequest(controller_id=chosen.controller_id), [Part(chosen, outcome, _error)])
-
-    def then(response: Any) -> None:
-        if _error(response) not in UNREGISTERED:
-            raise Violation(f"the unregistration of a voter was answered {response}")
-
-    return Step(UnregisterControllerRequest(controller_id=own.dice.choice(own.watch.voter_ids)), then=then)
 
 
 # Leaders and replicas: a claim on the history of a partition.

@@ -28,7 +28,7 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.schema.structure import Message
 from oracle.chaos.kraft_checks import await_printed, refusal
-from oracle.kafka_tools import CLUSTER, CONSOLE_CONSUMER
+from oracle.kafka_tools import CLUSTER, CONSOLE_CONSUMER, RELEASE
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
@@ -45,7 +45,7 @@ CONFIGS: Final = "kafka.admin.ConfigCommand"
 class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
-    def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1)) -> None:
+    def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1), release: str = RELEASE) -> None:
         self.pages: dict[int, int] = {}  # Ports of pages of metrics, by broker.
         super().__init__(
             controllers=1,
@@ -54,6 +54,7 @@ class Mixed(KraftCluster):
             of_brokers="replica.lag.time.max.ms=4000\n",
             log_dirs=log_dirs,
             kcore_brokers=[1, 2],
+            release=release,
         )
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
@@ -62,6 +63,13 @@ class Mixed(KraftCluster):
             self.pages[node_id] = free_ports(1)[0]
             made._command = [*made._command, "--metrics", str(self.pages[node_id])]
         return made
+
+    def create_topic(self) -> None:
+        """TOPIC, with REPLICAS."""
+        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
+        where = ("--bootstrap-server", self.broker(1).address, "--create", "--topic", TOPIC)
+        self.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
+        self.until_whole()
 
     @property
     def kcore(self) -> list[Node]:
@@ -117,10 +125,7 @@ class Mixed(KraftCluster):
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Mixed]:
     with Mixed(real_controllers=request.param == "kafka") as made:
-        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
-        where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
-        made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
-        made.until_whole()
+        made.create_topic()
         yield made
 
 
@@ -321,7 +326,7 @@ NEW_SETTINGS: Final = {
 
 
 def test_the_settings_that_4_4_0_added(cluster: Mixed) -> None:
-    """Of topics, of groups and of all brokers, set and described through kcore's broker and Kafka's."""
+    """Settings of topics, groups and all brokers are set and described through kcore's broker and Kafka's."""
     added = ",".join(f"{name}={value}" for name, value in NEW_SETTINGS.items())
     entities = {
         ("--entity-type", "topics", "--entity-name", TOPIC): added,

@@ -6,11 +6,14 @@ No acknowledged record is lost, transactions stay whole, and the controllers' lo
 import asyncio
 from typing import Final
 
+import pytest
+
 from kcore.metadata.metadata_version import FEATURE_NAME
-from oracle.chaos.kraft_checks import brokers
+from oracle.chaos.kraft_checks import await_printed, brokers
 from oracle.chaos.kraft_mixed_quorum import mixed_controllers
 from oracle.chaos.kraft_under_load import ORDERS, PAYMENTS, PROPERTIES, Loaded, Mover
 from oracle.kafka_tools import CLUSTER, FEATURES, OLDER_RELEASE, RELEASE
+from oracle.kraft.test_kraft_broker import Mixed, load, progress
 from oracle.kraft.test_kraft_under_load import play, reader, transactors
 from oracle.librdkafka_clients import TopicMaker, Writer
 
@@ -50,6 +53,32 @@ def test_a_mixed_cluster_is_upgraded_under_load() -> None:
         story, _ = play(cluster, clients, (ORDERS, PAYMENTS), script)
     assert story.kills["upgraded"] == 6 and len(story.active) == 3
     assert story.snapshots and story.real_snapshots, "no snapshot was compared"
+
+
+@pytest.mark.parametrize("real_controllers", [True, False], ids=["kafka", "kcore"])
+def test_kcores_brokers_are_upgraded_under_load(real_controllers: bool) -> None:
+    """Two brokers of kcore's and one of Kafka's; the controller is Kafka's or kcore's."""
+    with Mixed(real_controllers=real_controllers, release=OLDER_RELEASE) as cluster:
+        cluster.create_topic()
+        with load(cluster) as writer:
+            for node in [*cluster.controllers, *cluster.brokers]:
+                progress(writer)
+                node.terminate(timeout_s=90)
+                cluster.upgrade(node, RELEASE)
+                node.start()
+                cluster.until_whole()
+            cluster.release = RELEASE
+            where = ("--bootstrap-server", cluster.broker(1).address)
+            cluster.tool(FEATURES, *where, "upgrade", "--release-version", "4.4-IV2")
+            for node in cluster.brokers:
+                at = ("--bootstrap-server", node.address)
+                await_printed(cluster, "FinalizedVersionLevel: 4.4-IV2", FEATURES, *at, "describe")
+            progress(writer)
+            assert cluster.broker(2).terminate() == 0  # It registers at the new level.
+            cluster.broker(2).start()
+            cluster.until_whole()
+            progress(writer)
+        assert cluster.faults() == []
 
 
 def supported(loaded: Loaded) -> set[int]:
