@@ -1,4 +1,4 @@
-"""What Kafka's ConfigDefs say, as tests/oracle/ConfigFacts.java printed it from the jars."""
+"""What Kafka's ConfigDefs say, as tests/recorder/ConfigFacts.java printed it from the jars."""
 
 import gzip
 import json

@@ -27,8 +27,10 @@ Notice = tuple[int, int, str, bytes]
 class Watched:
     """A running loop, and all its notices."""
 
-    def __init__(self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20) -> None:
-        self.loop = kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns)
+    def __init__(
+        self, *, timeout_ns: int = MINUTE, frame_bytes: int = 1 << 20, loop: kernel.Loop | None = None
+    ) -> None:
+        self.loop = loop or kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns)
         self.notices: list[Notice] = []
         self.times: list[int] = []  # The times of the notices, in nanoseconds.
         self.bytes, self.batches, self.arrivals = b"", b"", b""
@@ -57,9 +59,11 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(port: int, links: Sequence[int] = BOTH, **options: int) -> AsyncIterator[Watched]:
+async def watching(
+    port: int, links: Sequence[int] = BOTH, *, watched: Watched | None = None, **options: int
+) -> AsyncIterator[Watched]:
     """A loop with one broker, whose connections have begun."""
-    watched = Watched(**options)
+    watched = watched or Watched(**options)
     thread = threading.Thread(target=watched.loop.run)
     thread.start()
     asyncio.get_running_loop().add_reader(watched.loop.fileno(), watched.drain)

@@ -12,7 +12,7 @@ from kcore.metadata.metadata_version import PLACES, RELEASES, VERSIONS, Metadata
 from kcore.releases.known import RELEASES as KNOWN
 
 DATA = Path(__file__).parents[1] / "data"
-FACTS = DATA / "metadata_versions"  # Printed by oracle/MetadataVersionFacts.java.
+FACTS = DATA / "metadata_versions"  # Printed by recorder/ReleaseFacts.java.
 RECORDED = ("3.9.1", "4.3.1", "4.4.0")
 NAMES = {
     "featureLevel": "feature_level",

@@ -17,6 +17,30 @@ def due_latencies(due_ns: int, interval_ns: int, answered_ns: int) -> bytes:
     `due_ns` on.
     """
 
+def make_certificates(authority: str, names: list[str], hosts: list[str]) -> tuple[str, list[tuple[str, str]]]:
+    """A new authority's certificate, and a certificate and an ECDSA key for each name; all are PEM.
+
+    `names`: the CN of each subject. `hosts`: the alternative names of each certificate. ValueError for another text.
+    """
+
+class ClientTls:
+    """The TLS settings of a loop's connections, by rustls. Each connection has a full handshake."""
+
+    def __new__(
+        cls,
+        *,
+        trusted: bytes,
+        chain: bytes,
+        key: bytes,
+        key_password: bytes | None,
+        versions: list[str],
+        verifies_name: bool,
+    ) -> ClientTls:
+        """From PEM; `chain` and `key` are empty for a client without a certificate. `versions`: such as TLSv1.3.
+
+        ValueError for certificates or a key that cannot be read, or for a wrong password of the key.
+        """
+
 class Loop:
     """The hollow brokers of one process. Sends their heartbeats and fetches, and reads the answers, without Python.
 
@@ -25,7 +49,11 @@ class Loop:
     FETCHES. Other values raise IndexError.
     """
 
-    def __new__(cls, *, frame_bytes: int, timeout_ns: int) -> Loop: ...
+    def __new__(
+        cls, *, frame_bytes: int, timeout_ns: int, tls: ClientTls | None = None, authenticates: bool = False
+    ) -> Loop:
+        """`authenticates`: after "connected" Python calls `say`, and `end_talk` at the end of the authentication."""
+
     def run(self) -> None:
         """Run until `stop`, without the GIL."""
 
@@ -38,8 +66,23 @@ class Loop:
     def add(self, heartbeat: Frame, fetch: Frame, interval_ns: int) -> int:
         """Add a broker with its requests and the interval of its heartbeats, and return its row."""
 
-    def connect(self, row: int, which: int, address: str) -> int:
-        """Begin to connect to "address:port" and return the time; a later notice reports the result."""
+    def connect(self, row: int, which: int, address: str, name: str = "") -> int:
+        """Begin to connect to "address:port" and return the time; a later notice reports the result.
+
+        `name`: the host in the controller's certificate, for TLS.
+        """
+
+    def say(self, row: int, which: int, frame: bytes) -> None:
+        """Send a request of Python after the current answer, and no request of the loop until `end_talk`.
+
+        A notice "heard" has the response, a frame without its size.
+        """
+
+    def end_talk(self, row: int, which: int) -> None:
+        """Let the loop send its own requests, at the start or after `say`."""
+
+    def refuse(self, row: int, which: int, why: str) -> None:
+        """Close a connection that the controller refuses. The notice is "refused" after three in a row."""
 
     def close(self, row: int, which: int) -> None:
         """Close a connection at once, as a killed process does. No notice follows."""

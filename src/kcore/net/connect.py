@@ -1,8 +1,9 @@
 """Opens a connection that is ready for requests: TCP, TLS, ApiVersions and SASL, in Kafka's order."""
 
 import asyncio
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from kcore.errors import AuthenticationError, DecodeError, FrameError, NetworkError
 from kcore.net.address import address_text, check_address, network_errors
@@ -15,6 +16,7 @@ from kcore.net.versions import API_VERSIONS, PeerVersions, api_versions_request,
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kcore.schema.structure import Message
 from kcore.wire.codec import encode
 
 HANDSHAKE_VERSION = 1  # The version of SaslHandshake. After version 0, tokens have no request header (KIP-152).
@@ -23,6 +25,18 @@ AUTHENTICATE_VERSION = 1  # The version of SaslAuthenticate, which every broker 
 # from 0.85 to 0.95 (SaslClientAuthenticator).
 AGAIN_AFTER = 0.85
 _SLOW = ThreadPoolExecutor(1, "slow SCRAM")  # For high iteration counts, so that other connections need not wait.
+
+
+class Sender(Protocol):
+    """The part of a connection that `authenticate` uses."""
+
+    peer: str
+
+    def send(self, message: Message, version: int, /) -> Awaitable[Any]:
+        """Sends a request; the result is the response."""
+
+    def begin_session(self, lasts_s: float | None) -> None:
+        """Records that the client has authenticated, and should reauthenticate after `lasts_s`; None: never."""
 
 
 async def connect(
@@ -83,7 +97,7 @@ async def _ask_version(connection: Connection, version: int) -> tuple[int, ApiVe
         raise FrameError(f"ApiVersions {version} to {connection.peer}: {error}") from error
 
 
-async def authenticate(connection: Connection, sasl: Sasl) -> None:
+async def authenticate(connection: Sender, sasl: Sasl) -> None:
     """Sends SaslHandshake, then tokens until the mechanism is complete; AuthenticationError, or another NetworkError.
 
     Also reauthenticates a connection whose `ends_soon` is true (KIP-368). Callers must not send other requests

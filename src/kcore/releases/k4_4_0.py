@@ -41,7 +41,7 @@ _GROUP_CONFIGS: Final = {
 }
 
 _BROKER_LISTS: Final = {"group.streams.assignors": "sticky", "group.streams.rack.aware.assignment.tags": ""}
-_FIRST_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
+_FIRST_DEFAULTS: Final = {
     **_BROKER_LISTS,
     "errors.deadletterqueue.auto.create.topics.enable": "false",
     "errors.deadletterqueue.topic.name.prefix": "dlq.",
@@ -54,6 +54,15 @@ _FIRST_DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
 _DEFAULTS: Final[Mapping[str, list[tuple[str, str | None]]]] = {
     "default.replication.factor": [("group.streams.topology.description.plugin.class", None)],
     "sasl.login.retry.backoff.max.ms": [("sasl.oauthbearer.allow.unverified.audience", "false")],
+}
+
+_BROKER_DEFAULTS: Final[Mapping[str, str | None]] = {
+    **_FIRST_DEFAULTS,
+    **{
+        name: default
+        for older in _OLDER.broker_defaults.items()
+        for name, default in [older, *_DEFAULTS.get(older[0], [])]
+    },
 }
 
 RELEASE: Final = replace(
@@ -76,12 +85,7 @@ RELEASE: Final = replace(
     ),
     topic_configs=with_added(_OLDER.topic_configs, _TOPIC_CONFIGS),
     broker_lists={**_OLDER.broker_lists, **_BROKER_LISTS},
-    broker_defaults=_FIRST_DEFAULTS
-    | {
-        name: default
-        for older in _OLDER.broker_defaults.items()
-        for name, default in (older, *_DEFAULTS.get(older[0], ()))
-    },
+    broker_defaults=_BROKER_DEFAULTS,
     group_configs=with_added(_OLDER.group_configs, _GROUP_CONFIGS),
     group_bounds=(
         *_OLDER.group_bounds,

@@ -157,6 +157,7 @@ CASES: list[tuple[Message, dict[str, Any], Errors, dict[str, Any]]] = [
     (broker_lifecycle.BrokerRegistrationRequest(broker_id=1, log_dirs=[]), STRANGER, CLUSTER_DENIED, ROOT),
     (broker_lifecycle.BrokerHeartbeatRequest(broker_id=1), STRANGER, CLUSTER_DENIED, ROOT),
     (broker_lifecycle.UnregisterBrokerRequest(broker_id=1), STRANGER, CLUSTER_DENIED, ROOT),
+    (broker_lifecycle.UnregisterControllerRequest(controller_id=8), STRANGER, CLUSTER_DENIED, ROOT),
     (broker_lifecycle.ControllerRegistrationRequest(controller_id=8), STRANGER, CLUSTER_DENIED, ROOT),
     (AllocateProducerIdsRequest(broker_id=1), STRANGER, CLUSTER_DENIED, ROOT),
     (AlterPartitionRequest(broker_id=1, topics=[AlterPartitionRequestTopicData()]), STRANGER, CLUSTER_DENIED, ROOT),

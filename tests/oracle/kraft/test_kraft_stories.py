@@ -1,6 +1,6 @@
 """New stories of real KRaft controllers, a few of each release, and kcore beside them.
 
-More of them: `PYTHONPATH=tests python -m oracle.recorder.compared --release 4.4.0 --first-seed 20001 --count 1000`;
+More of them: `PYTHONPATH=tests python -m recorder.compared --release 4.4.0 --first-seed 20001 --count 1000`;
 with `--turns 1` a controller stops, is killed, writes snapshots and starts again, with `--turns 3` three of them do.
 """
 
@@ -8,8 +8,8 @@ import pytest
 
 from controller.kraft.recorded.story_world import TURNS
 from oracle.kafka_tools import RELEASE
-from oracle.recorder.compared import FIRST_SEED, differences, recorded
-from oracle.recorder.turns import recorded_turns
+from recorder.compared import FIRST_SEED, differences, recorded
+from recorder.turns import recorded_turns
 
 COUNT = 20
 MORE = 5_000  # Seeds of these tests begin so far above those of the command.

@@ -10,6 +10,7 @@ from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.measure.measured_storm import measure, print_line
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import storm_options, target_options
+from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
 from kcore.errors import PlanError, TargetError
 from kcore.measure.report.exits import Exit
@@ -49,6 +50,9 @@ def command(
     session_timeout: storm_options.SessionTimeout = 0,
     pid: storm_options.Pids = None,
     profile: storm_options.Profile = False,
+    command_config: CommandConfigOption = None,
+    secure: storm_options.Secure = False,
+    secure_with: storm_options.SecureWith = "SASL_SSL",
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
@@ -62,16 +66,13 @@ def command(
     """
     if names:
         raise typer.Exit(list_scenarios())
-    if old_metadata is not None:
-        metadata = old_metadata
-        say("kcore: --mind is called --metadata now.", err=True)
     plan = plan_of(
         (brokers, partitions, lost_replicas), paired=paired, targets=target or ["kafka-4.3.1"], jvm=jvm,
-        properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic,
-        replication_factor=replication_factor, racks=racks, controllers=controllers, heap=heap, metadata=metadata,
+        properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic, racks=racks,
+        replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
         heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
-        profile=profile, session_timeout_ms=session_timeout, pids=pid,
-    )  # fmt: skip
+        profile=profile, session_timeout_ms=session_timeout, pids=pid, command_config=str(command_config or ""),
+        secure=secure_with if secure else "")  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from kcore.cli.console import say
+
 Scenarios = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SCENARIO]...", help="Names from --list; default: all scenarios that the target supports."),
@@ -34,7 +36,17 @@ Heap = Annotated[str, typer.Option(help="The -Xmx of each controller of Kafka; k
 Metadata = Annotated[
     str, typer.Option(help="full: each broker keeps all partitions; count: it counts the log's records only.")
 ]
-OldMetadata = Annotated[str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.")]
+
+
+def _rename(value: str | None) -> str | None:
+    if value is not None:
+        say("kcore: --mind is called --metadata now.", err=True)
+    return value
+
+
+OldMetadata = Annotated[
+    str | None, typer.Option("--mind", hidden=True, help="The old name of --metadata.", callback=_rename)
+]
 Heartbeat = Annotated[float, typer.Option(help="Seconds between a broker's heartbeats.")]
 Seconds = Annotated[float, typer.Option(help="The duration of the scenario heartbeat.")]
 LostShare = Annotated[
@@ -65,6 +77,21 @@ Pids = Annotated[
 Profile = Annotated[
     bool,
     typer.Option("--profile", help="Sample the controllers to show where their CPU time goes, by layer and by event."),
+]
+Secure = Annotated[
+    bool,
+    typer.Option(
+        "--secure",
+        help="Run each KRaft target that the run starts twice: in plaintext, and with certificates and users that are "
+        "made for the run.",
+    ),
+]
+SecureWith = Annotated[
+    str,
+    typer.Option(
+        metavar="PROTOCOL",
+        help="The security protocol of --secure: SSL with client certificates; SASL_SSL or SASL_PLAINTEXT with SCRAM.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="The seed of all random choices, such as the broker that is lost.")]
 Names = Annotated[bool, typer.Option("--list", help="List the scenarios, one per line, and stop.")]

@@ -16,6 +16,7 @@ from kcore.errors import KcoreError, NetworkError, TargetError
 from kcore.measure.hollow.frames import fetch_frame, heartbeat_frame
 from kcore.measure.hollow.observer import Observer
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.secured import Authenticator, loop_of
 from kcore.measure.hollow.timeline import Timeline
 from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
@@ -97,10 +98,10 @@ class Fleet:
         self.refused_ns = 0  # Total time that registrations waited for sessions of earlier incarnations to end.
         self._random = random
         self._by_row: list[HollowBroker] = []
-        self._loop = kernel.Loop(
-            frame_bytes=self.options.frame_bytes,
-            timeout_ns=int(self.options.timeout_s * self.options.patience * _NANOS),
-        )
+        timeout_ns = int(self.options.timeout_s * self.options.patience * _NANOS)
+        self._loop = loop_of(quorum.security, frame_bytes=self.options.frame_bytes, timeout_ns=timeout_ns)
+        sasl = quorum.security.own_sasl
+        self._authenticator = None if sasl is None else Authenticator(self._loop, sasl, self._spawn)
         self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
         self._group = asyncio.TaskGroup()
@@ -194,8 +195,9 @@ class Fleet:
             broker.last_sent_ns = self._loop.heartbeat_sent(broker.row)
             self._loop.rest(broker.row)
             self._loop.fetch(broker.row, False)
-            self._loop.close(broker.row, kernel.HEARTBEATS)
-            self._loop.close(broker.row, kernel.FETCHES)
+            for which in (kernel.HEARTBEATS, kernel.FETCHES):
+                self._loop.close(broker.row, which)
+                self._end_authentication(broker.row, which)
             broker.reconnecting.clear()
             broker.deaths += 1
             broker.registering = False
@@ -308,8 +310,13 @@ class Fleet:
         return _UNKNOWN_EPOCH
 
     def _connect(self, broker: HollowBroker, which: int) -> None:
-        broker.lookups[which] = self.quorum.lookups
-        broker.begun_ns[which] = self._loop.connect(broker.row, which, self.quorum.leader_address)
+        broker.lookups[which], host = self.quorum.lookups, self.quorum.leader_host
+        self._end_authentication(broker.row, which)
+        broker.begun_ns[which] = self._loop.connect(broker.row, which, self.quorum.leader_address, host)
+
+    def _end_authentication(self, row: int, which: int) -> None:
+        if self._authenticator is not None:
+            self._authenticator.end((row, which))
 
     def _registration(self, broker: HollowBroker, previous: int) -> BrokerRegistrationRequest:
         features = [
@@ -372,9 +379,17 @@ class Fleet:
                 self._on_error(broker, int.from_bytes(detail, "big", signed=True))
             elif kind == "answer":
                 self._spawn(self._on_unusual(broker, detail))
-            elif kind == "closed" and broker.state is not State.OFF:
-                self._count("connection closed")
-                self._spawn(self._reconnect(broker, which))
+            elif kind == "refused":
+                self._spawn(_raise(TargetError(f"hollow broker {broker.broker_id} is refused: {detail.decode()}")))
+            elif kind == "closed":
+                self._end_authentication(row, which)
+                if broker.state is not State.OFF:
+                    self._count("connection closed")
+                    self._spawn(self._reconnect(broker, which))
+            elif self._authenticator is not None and kind == "connected":
+                self._authenticator.begin((row, which), _client_id(broker.broker_id), self.quorum.leader_address)
+            elif self._authenticator is not None and kind == "heard":
+                self._authenticator.on_heard((row, which), detail)
 
     def _on_state(self, broker: HollowBroker, flags: int) -> None:
         if broker.state is State.SHUTTING_DOWN and flags & kernel.SHOULD_SHUT_DOWN:

@@ -1,4 +1,4 @@
-"""Builds a hollow broker's heartbeat and fetch frames, with the positions of the fields that the loop rewrites."""
+"""Builds a hollow broker's frames, and finds the positions of the fields that the loop rewrites."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -46,6 +46,11 @@ def fetch_frame(client_id: str, version: int, broker_id: int, cluster_id: str, m
         return frame(_header(client_id, version, correlation_id, request), request, version)
 
     return with_places(build, FETCH_FIELDS)
+
+
+def request_frame(client_id: str, version: int, correlation_id: int, request: Message) -> bytes:
+    """The frame of a request that is sent once."""
+    return frame(_header(client_id, version, correlation_id, request), request, version)
 
 
 def _header(client_id: str, version: int, correlation_id: int, request: Message) -> RequestHeader:

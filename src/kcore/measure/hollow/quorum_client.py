@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,13 +10,23 @@ from random import Random
 from typing import Any, Final
 
 from kcore.constants import METADATA_TOPIC
-from kcore.errors import DisconnectedError, NetworkError, RequestTimeoutError, TargetError, UnsupportedVersionError
+from kcore.errors import (
+    AuthenticationError,
+    DisconnectedError,
+    NetworkError,
+    RequestTimeoutError,
+    TargetError,
+    UnsupportedVersionError,
+)
+from kcore.measure.hollow.refusals import explained, mismatch
 from kcore.net.address import address_text, check_address, network_errors
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.retry import Backoff, is_retriable, retry
-from kcore.net.security.required_security import asked_security
+from kcore.net.security.client_security import Security
+from kcore.net.security.listener_security import ListenerSecurity
+from kcore.net.security.tls import TlsError
 from kcore.net.versions import PeerVersions
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.api_versions import ApiVersionsResponse
@@ -43,15 +54,31 @@ class Quorum:
     """A client of a KRaft quorum. Sends requests to the active controller, and again if another one becomes active."""
 
     def __init__(
-        self, bootstrap: Sequence[str], *, random: Random, client_id: str = "kcore-storm", patience: float = 1.0
+        self,
+        bootstrap: Sequence[str],
+        *,
+        random: Random,
+        client_id: str = "kcore-storm",
+        patience: float = 1.0,
+        security: ListenerSecurity | None = None,
     ) -> None:
-        """`bootstrap`: "host:port" of at least one controller. `patience` multiplies the usual time-outs."""
+        """`bootstrap`: "host:port" of at least one controller. `patience` multiplies the usual time-outs.
+
+        `security`: of a client, for this client and the hollow brokers; default: plaintext. TargetError for invalid
+        certificates or keys.
+        """
         self.bootstrap = list(bootstrap)
+        self.security = security or ListenerSecurity()
+        try:
+            self._outgoing = self.security.outgoing() or Security
+        except TlsError as error:
+            raise TargetError(f"TLS: {error}") from None
         self.client_id = client_id
         self.cluster_id = ""
         self.leader_id = -1
         self.controller_ids: set[int] = set()
         self.leader_address = ""  # "address:port" with a numeric IP address
+        self.leader_host = ""  # as the controllers advertise it
         self.addresses: list[str] = []  # "host:port" of all controllers
         self.lookups = 0  # How often this client looked for the active controller.
         self.versions: PeerVersions | None = None
@@ -70,10 +97,7 @@ class Quorum:
         return self.versions.answer
 
     async def check_listens(self) -> None:
-        """Raises a TargetError soon if no bootstrap address has a controller.
-
-        A controller that requires TLS or SASL causes a TargetError too: hollow brokers support neither.
-        """
+        """Raises a TargetError soon if no bootstrap address has a controller, or if one refuses our TLS or SASL."""
         problems = []
         for address in self.bootstrap:
             if (problem := await self._problem_at(address)) is None:
@@ -85,7 +109,7 @@ class Quorum:
         """The reason why no controller answers at that address; None if one answers."""
         end_s = time.monotonic() + _STARTING_S
         while True:
-            problem, is_final = "", False
+            problem, is_final, refused = "", False, ""
             try:
                 if (found := await self._problem_of(address)) is None:
                     return None
@@ -93,10 +117,11 @@ class Quorum:
             except NetworkError as error:
                 if isinstance(error, RequestTimeoutError) or _is_unreachable(error):
                     return str(error)
-                problem, is_final = f"{address} does not answer as a controller: {error}", not is_retriable(error)
-            host, _, port = address.rpartition(":")
-            if (asked := await asked_security(host.strip("[]"), int(port), self._limits)) is not None:
-                raise TargetError(f"{address} asks for {asked}: hollow brokers support only plaintext")
+                why = explained(error, over_tls=self.security.tls is not None)
+                problem, is_final = f"{address} does not answer as a controller: {why}", not is_retriable(error)
+                refused = why if isinstance(error, AuthenticationError) else ""
+            if wrong := await mismatch(address, self.security, self._outgoing, self._limits) or refused:
+                raise TargetError(wrong)
             if is_final or time.monotonic() >= end_s:  # Until `end_s` it may be starting.
                 return problem
             await asyncio.sleep(_AGAIN_S)
@@ -174,18 +199,19 @@ class Quorum:
         return self.lookups, self._connections[self._turn % len(self._connections)]
 
     async def _find_leader(self) -> None:
-        problems = []
+        problems, can_retry = [], False
         for address in self.bootstrap:
             try:
                 async with await self._connect(address) as connection:
                     answer = await connection.send(DescribeClusterRequest(endpoint_type=_CONTROLLERS))
                 await self._follow(answer)
             except (NetworkError, RetriableException) as error:
-                problems.append(f"{address}: {error}")
+                problems.append(f"{address}: {explained(error)}")
+                can_retry |= is_retriable(error)
                 continue
             self.lookups += 1
             return
-        raise DisconnectedError("; ".join(problems))
+        raise (DisconnectedError if can_retry else NetworkError)("; ".join(problems))
 
     async def _follow(self, answer: DescribeClusterResponse) -> None:
         """Connects to the active controller that a response names; connections to it that are still open stay."""
@@ -195,17 +221,18 @@ class Quorum:
         leader = await _resolved(leaders[0].host, leaders[0].port)
         old = self._connections
         kept = [each for each in old if not each.closed] if leader == self.leader_address else []
-        self._connections = kept + await self._several(leader, _CONNECTIONS - len(kept))
+        host = leaders[0].host
+        self._connections = kept + await self._several(leader, host, _CONNECTIONS - len(kept))
         self.versions, self.cluster_id = self._connections[0].versions, answer.cluster_id
-        self.leader_id, self.leader_address = answer.controller_id, leader
+        self.leader_id, self.leader_address, self.leader_host = answer.controller_id, leader, host
         self.addresses = [address_text(node.host, node.port) for node in answer.brokers]
         self.controller_ids |= {node.broker_id for node in answer.brokers}
         gone = (each.close() for each in old if each not in kept)
         await asyncio.gather(*gone, return_exceptions=True)
 
-    async def _several(self, address: str, count: int) -> list[Connection]:
-        """Opens several connections; closes them all if one fails."""
-        found = await asyncio.gather(*(self._connect(address) for _ in range(count)), return_exceptions=True)
+    async def _several(self, address: str, name: str, count: int) -> list[Connection]:
+        """Opens several connections; closes them all if one fails. `name`: the host's, for TLS."""
+        found = await asyncio.gather(*(self._connect(address, name) for _ in range(count)), return_exceptions=True)
         opened = [each for each in found if isinstance(each, Connection)]
         for each in found:
             if isinstance(each, BaseException):
@@ -213,14 +240,17 @@ class Quorum:
                 raise each
         return opened
 
-    async def _connect(self, address: str) -> Connection:
+    async def _connect(self, address: str, name: str | None = None) -> Connection:
         host, _, port = address.rpartition(":")
-        return await connect(host.strip("[]"), int(port), client_id=self.client_id, limits=self._limits)
+        security = replace(self._outgoing(), server_name=name)
+        return await connect(
+            host.strip("[]"), int(port), client_id=self.client_id, security=security, limits=self._limits
+        )
 
 
 def _is_unreachable(error: NetworkError) -> bool:
     """True if no connection is possible: refused, or an unknown host."""
-    return isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError)
+    return isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ConnectionResetError | ssl.SSLError)
 
 
 async def _resolved(host: str, port: int) -> str:

@@ -77,7 +77,8 @@ class SparkFleet(Fleet):
             self._server = await asyncio.start_server(self._serve, host, 0)
             port = self._server.sockets[0].getsockname()[1]
             bootstrap = tuple(self.quorum.bootstrap)
-            plan = TaskPlan(host, port, self._token, bootstrap, self.options, self._seed)
+            security = self.quorum.security.as_text()
+            plan = TaskPlan(host, port, self._token, bootstrap, self.options, self._seed, security)
             self._tasks_wanted = await asyncio.to_thread(self._slots)
             self._job = asyncio.get_running_loop().run_in_executor(self._pool, self._run_job, plan)
             self._job.add_done_callback(lambda job: self._lose(f"Spark's stage ended: {_reason(job.exception())}"))

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from kcore.measure.hollow.fleet import Fleet, HollowBroker, Options, State
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.hollow.spark_wire import Message, pack, receive
 from kcore.measure.hollow.timeline import ARRIVAL, BATCH, Timeline
+from kcore.net.security.listener_security import ListenerSecurity
 from kcore.types import Uuid
 
 _REPORT_S: Final = 0.2
@@ -31,6 +32,7 @@ class TaskPlan:
     bootstrap: tuple[str, ...]
     options: Options
     seed: int
+    security: ListenerSecurity = field(default_factory=ListenerSecurity, repr=False)  # without files
 
 
 def run_in_spark(plan: TaskPlan, numbers: Iterable[int]) -> Iterator[int]:
@@ -98,7 +100,12 @@ class Task:
     async def run(self) -> None:
         """Follows commands until the driver closes the connection."""
         reader, self._writer = await asyncio.open_connection(self.plan.host, self.plan.port)
-        quorum = Quorum(self.plan.bootstrap, random=self._random, patience=self.plan.options.patience)
+        quorum = Quorum(
+            self.plan.bootstrap,
+            random=self._random,
+            patience=self.plan.options.patience,
+            security=self.plan.security,
+        )
         try:
             await quorum.open()
             async with Fleet(quorum, random=self._random, options=self.plan.options) as self.fleet:

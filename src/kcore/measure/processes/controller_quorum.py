@@ -17,7 +17,7 @@ from kcore.measure.processes.local_process import free_ports, random_uuid
 from kcore.measure.processes.started import Started
 
 FIRST_NODE_ID: Final = 30_001  # Above the ids of hollow brokers: a leader refuses a fetch that has the leader's own id.
-_LISTENER: Final = "CONTROLLER"
+LISTENER: Final = "CONTROLLER"
 _STOP_TIMEOUT_S: Final = 15.0
 
 
@@ -32,7 +32,7 @@ class Node(ChildProcess):
 
     @property
     def port(self) -> int:
-        return self.ports[_LISTENER]
+        return self.ports[LISTENER]
 
     @property
     def configuration(self) -> Path:
@@ -55,14 +55,17 @@ class ControllerQuorum(Started):
         first_node_id: int = FIRST_NODE_ID,
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
+        protocol: str = "PLAINTEXT",
+        format_options: Sequence[str] = (),
     ) -> None:
-        """`listeners`: names and security protocols of further listeners.
+        """`listeners`: names and security protocols of further listeners. `protocol`: that of the first listener.
 
-        `properties`: more lines for every node's configuration.
+        `properties`: more lines for every node's configuration. `format_options`: further options of the format
+        command.
         """
         self.cluster_id = random_uuid()
-        self._protocols = {_LISTENER: "PLAINTEXT", **(listeners or {})}
-        self._properties = properties
+        self._protocols = {LISTENER: protocol, **(listeners or {})}
+        self._properties, self._format_options = properties, format_options
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-quorum-"))
         ports = free_ports(controllers * len(self._protocols))
         self.nodes = [
@@ -123,7 +126,7 @@ class ControllerQuorum(Started):
         ]
         node.configuration.write_text("\n".join([*lines, self._properties, ""]))
         voters = ",".join(f"{each.node_id}@127.0.0.1:{each.port}:{each.directory_id}" for each in self.nodes)
-        command = self.format_command(node.configuration, voters)
+        command = [*self.format_command(node.configuration, voters), *self._format_options]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             output = (done.stderr or done.stdout).strip()[-500:]

@@ -48,26 +48,32 @@ class KafkaQuorum(ControllerQuorum):
         first_node_id: int = FIRST_NODE_ID,
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
+        protocol: str = "PLAINTEXT",
         format_options: Sequence[str] = (),
         java_options: Sequence[str] = (),
         java: Path | None = None,
     ) -> None:
-        """`kafka`: a release, or a folder with jars. `heap`: java's -Xmx. `format_options`: of kafka-storage format.
+        """`kafka`: a release, or a folder with jars. `heap`: java's -Xmx.
 
         `java_options`: of the controllers' JVMs, after -Xmx. `java`: the program; None: that of `java_home`. The other
         arguments are those of ControllerQuorum.
         """
         self.heap = heap
-        self._format_options, self._java_options = format_options, java_options
+        self._java_options = java_options
         self._jars = kafka if isinstance(kafka, Path) else kafka_jars(kafka)
         self._java = str(java or java_home() / "bin" / "java")
         super().__init__(
-            controllers=controllers, first_node_id=first_node_id, listeners=listeners, properties=properties
+            controllers=controllers,
+            first_node_id=first_node_id,
+            listeners=listeners,
+            properties=properties,
+            protocol=protocol,
+            format_options=format_options,
         )
 
     def format_command(self, configuration: Path, voters: str) -> list[str]:
         dynamic = ("--initial-controllers", voters) if self._is_dynamic else ()
-        arguments = ("format", "-t", self.cluster_id, "-c", configuration, *dynamic, *self._format_options)
+        arguments = ("format", "-t", self.cluster_id, "-c", configuration, *dynamic)
         return self._command("256m", _STORAGE_TOOL, *arguments)
 
     def quorum_lines(self, listeners: str) -> list[str]:

@@ -14,6 +14,7 @@ from kcore.errors import TargetError
 from kcore.measure.processes.jars import check_release, kafka_jars
 from kcore.measure.processes.kcore_quorum import KCORE_KRAFT
 from kcore.net.address import address_flaw
+from kcore.net.request_context import PLAINTEXT
 from kcore.spark.java import java_home
 from kcore.suggestions import did_you_mean
 
@@ -51,6 +52,7 @@ class Target:
     java: Path | None = None  # The program java; None: that of `java_home`.
     jvm_options: tuple[str, ...] = ()
     properties: tuple[str, ...] = ()  # Lines NAME=VALUE.
+    security: str = PLAINTEXT  # The security protocol of the connections.
 
     @classmethod
     def parse(cls, text: str, own: Sequence[str] = OWN) -> "Target":
@@ -100,6 +102,15 @@ class Target:
     def is_started(self) -> bool:
         """True if the run starts the controllers."""
         return not self.addresses
+
+    @property
+    def can_be_secured(self) -> bool:
+        """True if the run starts the controllers of a quorum."""
+        return self.is_started and not self.in_zookeeper
+
+    def secured(self, protocol: str) -> "Target":
+        """The same quorum, started for the run with that security protocol."""
+        return replace(self, label=f"{self.name}+{protocol}", security=protocol)
 
     @property
     def java_program(self) -> Path:

@@ -29,6 +29,7 @@ _SPECIAL: Final = {
 }
 _OF_CELL: Final = {
     "target": str,
+    "security": str,
     "wanted_brokers": int,
     "wanted_partitions": int,
     "repetition": int,
@@ -53,6 +54,7 @@ def row_of(cell: Cell, result: ScenarioResult, seed: int, *, partial: bool = Fal
     """The row of a result; `error`: why the scenario failed, in which case the figures mean little."""
     return {
         "target": cell.target.name,
+        "security": cell.target.security,
         "wanted_brokers": cell.brokers,
         "wanted_partitions": cell.partitions,
         "repetition": cell.repetition,

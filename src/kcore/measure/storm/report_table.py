@@ -15,6 +15,7 @@ from kcore.measure.report.units import duration, short_count, size, three_digits
 from kcore.measure.storm.expected import EXPECTED_ERRORS, expected_of, unexpected_of
 from kcore.measure.storm.phases import phases_of, work_ms
 from kcore.measure.storm.report_rows import Row, different_ends, is_good
+from kcore.measure.storm.report_security import is_secured, security_costs
 from kcore.printable import printable
 
 _NS: Final = 1e6  # Nanoseconds in a millisecond.
@@ -94,7 +95,7 @@ _SPREADS: Final[Columns] = {
     "CPU": _spread("cpu_min_s", "cpu_max_s", 1e9),
 }
 ALL_ERRORS: Final = "errors, added up"
-TEXT: Final = ("scenario", "target", "errors", ALL_ERRORS)
+TEXT: Final = ("scenario", "target", "security", "errors", ALL_ERRORS)
 LEGEND: Final = (
     "session: the wait for brokers' sessions to end, which is not the controller's work: from the death until the "
     "session time-out after the last heartbeat, or while the controller refused a registration because of the earlier "
@@ -133,7 +134,7 @@ def ratio(row: Row, rows: Sequence[Row]) -> str:
 def cells_of(rows: Sequence[Row], columns: Columns) -> tuple[list[str], list[tuple[list[str], bool]]]:
     """Head and lines for rows of one size, with TIMES or COSTS. TIMES of several targets have a ratio of work, too."""
     several = len({row["target"] for row in rows}) > 1
-    shown: Columns = {}
+    shown: Columns = {"security": lambda row: row["security"]} if any(map(is_secured, rows)) else {}
     has_repetitions = are_medians(rows)
     for name, text in columns.items():
         shown[ALL_ERRORS if name == "errors" and has_repetitions else name] = text
@@ -190,11 +191,11 @@ def curve(rows: Sequence[Row]) -> tuple[list[str], list[tuple[list[str], bool]]]
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """A line for each note of a good row, and for each row whose work is not known."""
+    """A line for each note of a good row, for each row whose work is not known, and for the cost of each protocol."""
     good = [row for row in rows if is_good(row)]
     lines = [f"{row['scenario']}: {row['note']}" for row in good if row["note"]]
     unknown = [f"{_what(row)}: the work is not known: {row['work_unknown']}" for row in good if row["work_unknown"]]
-    return list(dict.fromkeys([*lines, *unknown]))
+    return list(dict.fromkeys([*lines, *unknown, *security_costs(rows)]))
 
 
 def troubles(rows: Sequence[Row], missing: Sequence[str]) -> list[str]:

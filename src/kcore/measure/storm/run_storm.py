@@ -19,8 +19,10 @@ from kcore.measure.storm.kraft.running_controllers import controller_pids, sessi
 from kcore.measure.storm.kraft.scenarios import ALL
 from kcore.measure.storm.profile.profile_cell import CellProfile, profiled
 from kcore.measure.storm.report_rows import Row, failed_row, row_of
+from kcore.measure.storm.run_security import RunSecurity, read_client
 from kcore.measure.storm.storm_plan import FIRST, Cell, StormPlan
 from kcore.measure.storm.targets import Left, clear_away, free_ids, started
+from kcore.net.security.listener_security import ListenerSecurity
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
 
@@ -37,7 +39,8 @@ def check_targets(plan: StormPlan) -> None:
     """Raises a TargetError, before anything is measured, if no controller listens at a target's addresses."""
     for target in plan.parsed():
         if target.addresses:
-            asyncio.run(Quorum(target.addresses, random=Random(plan.seed)).check_listens())
+            security = read_client(plan.command_config)
+            asyncio.run(Quorum(target.addresses, random=Random(plan.seed), security=security).check_listens())
 
 
 def check_builds(plan: StormPlan) -> None:
@@ -76,8 +79,10 @@ def run(
                     zk_run.run_cell(plan, cell, rows, tell, profile)
                     continue
                 options = profile.java_options if profile else ()
-                with started(cell.target, plan.controllers, plan.heap, options) as processes:
-                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile).run())
+                made = RunSecurity.made(cell.target.security)
+                client = read_client(plan.command_config) if cell.target.addresses else made.client
+                with started(cell.target, plan.controllers, plan.heap, options, made) as processes:
+                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile, client).run())
         except (KcoreError, OSError) as error:
             tell(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
@@ -106,10 +111,11 @@ class _CellRun:
         tell: Tell,
         spark: "SparkSession | None",
         profile: CellProfile | None,
+        client: ListenerSecurity,
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
-        self.profile = profile
+        self.profile, self.client = profile, client
         self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
@@ -118,7 +124,7 @@ class _CellRun:
 
     async def run(self) -> None:
         bootstrap = self.processes.bootstrap if self.processes else self.cell.target.addresses
-        quorum = Quorum(bootstrap, random=self.jitter, patience=self.cell.patience)
+        quorum = Quorum(bootstrap, random=self.jitter, patience=self.cell.patience, security=self.client)
         try:
             await quorum.open()
             others = set((await cluster_of(quorum, self.jitter)).brokers)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from random import Random
 from typing import Any, Final
@@ -12,7 +12,9 @@ from kcore.errors import PlanError
 from kcore.measure.processes.target import Target, parse_targets
 from kcore.measure.storm import targets as storm_targets
 from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
+from kcore.measure.storm.run_security import SECURE, read_client
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.net.request_context import PLAINTEXT
 from kcore.suggestions import did_you_mean
 
 METADATA: Final = ("full", "count")
@@ -25,6 +27,7 @@ MOST_SEED: Final = 2**63 - 1
 MOST_SESSION_MS: Final = 2**31 - 1
 USUAL_BROKERS: Final = 1_000  # Time-outs are longer for clusters with more brokers, or more partitions.
 USUAL_PARTITIONS: Final = 1_000_000
+SECURED_PATIENCE: Final = 3.0  # TLS handshakes of all brokers at once may take minutes of a controller's CPU time.
 MOST_PARTITIONS: Final = 10_000_000
 MOST_A_TOPIC: Final = 9_899  # With the topic's own record, one CreateTopics has 9,900 records at most.
 
@@ -40,8 +43,9 @@ class Cell:
 
     @property
     def patience(self) -> float:
-        """The factor of time-outs; 1 for a cluster of a usual size."""
-        return max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
+        """The factor of time-outs; 1 for a plaintext cluster of a usual size."""
+        size = max(1.0, self.brokers / USUAL_BROKERS, self.partitions / USUAL_PARTITIONS)
+        return size * (1 if self.target.security == PLAINTEXT else SECURED_PATIENCE)
 
     def __str__(self) -> str:
         again = f", repetition {self.repetition + 1}" if self.repetition else ""
@@ -76,6 +80,8 @@ class StormPlan:
     session_timeout_ms: int = 0  # The session time-out of running controllers. 0: the storm asks them for it.
     pids: tuple[int, ...] = ()  # Process ids of running controllers. If empty, they are found by their ports.
     profile: bool = False  # Samplers take CPU time, so compare only with runs that have them.
+    command_config: str = ""  # The file with the client's TLS and SASL settings, for controllers that run already.
+    secure: str = ""  # The security protocol with which each started quorum runs once more; empty: none.
 
     def check(self) -> None:
         """Raises a PlanError or a TargetError for the first impossible option."""
@@ -99,6 +105,7 @@ class StormPlan:
             _must(one, f"--target {target.name} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
+        self._check_security()
         least = self.replication_factor
         _must(1 <= least <= MAX_BROKERS, f"--replication-factor {least} is not from 1 to {MAX_BROKERS}")
         for count in self.brokers:
@@ -138,9 +145,27 @@ class StormPlan:
               f"from 1 to {MOST_SESSION_MS:,} ms")  # fmt: skip
         _must(all(pid > 0 for pid in self.pids), f"--pid {min(self.pids, default=1)} is not a process id")
 
+    def _check_security(self) -> None:
+        """Checks --secure and the file of --command-config."""
+        targets = self.parsed()
+        _must(not self.secure or self.secure in SECURE, f"--secure-with {self.secure} is not one of "
+              f"{', '.join(SECURE)}")  # fmt: skip
+        _must(not self.secure or any(target.can_be_secured for target in targets), "--secure is for KRaft controllers "
+              "that the run starts: --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
+        _must(not self.command_config or any(target.addresses for target in targets), "--command-config is for "
+              "controllers that run already: --target HOST:PORT")  # fmt: skip
+
     def parsed(self) -> list[Target]:
-        """The targets with their options; TargetError if one is invalid."""
-        return parse_targets(self.targets, jvm=self.jvm, properties=self.properties, java=self.java)
+        """The targets with their options; after each started quorum, with `secure`, the same quorum with that protocol.
+
+        TargetError if a target is invalid, PlanError for the file of --command-config.
+        """
+        found, protocol = [], read_client(self.command_config).protocol
+        for target in parse_targets(self.targets, jvm=self.jvm, properties=self.properties, java=self.java):
+            found.append(replace(target, security=protocol) if target.addresses else target)
+            if self.secure and target.can_be_secured:
+                found.append(target.secured(self.secure))
+        return found
 
     def sizes(self) -> list[tuple[int, int]]:
         """The sizes in order, each as numbers of brokers and partitions."""

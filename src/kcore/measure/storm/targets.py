@@ -18,6 +18,7 @@ from kcore.measure.processes.kcore_quorum import KcoreQuorum
 from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK, Target
 from kcore.measure.storm.kraft.scenarios import ALL as QUORUM_SCENARIOS
 from kcore.measure.storm.kraft.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
+from kcore.measure.storm.run_security import RunSecurity
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
 from kcore.protocol_errors import Errors, RetriableException
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
@@ -49,24 +50,32 @@ def left_out(target: Target, scenario: str, controllers: int) -> str:
 
 @contextmanager
 def started(
-    target: Target, controllers: int, heap: str, java_options: Sequence[str] = ()
+    target: Target,
+    controllers: int,
+    heap: str,
+    java_options: Sequence[str] = (),
+    security: RunSecurity | None = None,
 ) -> Iterator[ControllerQuorum | None]:
     """Runs a target's quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
 
-    `heap` and `java_options` are for Kafka's controllers only; `java_options` follow those of the target.
+    `heap` and `java_options` are for Kafka's controllers only; `java_options` follow those of the target. `security`:
+    of the target's protocol.
     """
     quorum: ControllerQuorum
-    properties = "\n".join(target.properties)
+    made = security or RunSecurity()
+    properties = "\n".join((made.properties, *target.properties))
     if not target.is_started:
         yield None
         return
     if target.is_kcore:
-        quorum = KcoreQuorum(controllers=controllers, properties=properties)
+        quorum = KcoreQuorum(
+            controllers=controllers, properties=properties, protocol=made.protocol, format_options=made.format_options
+        )
     else:
         options = (*target.jvm_options, *java_options)
         quorum = KafkaQuorum(
             target.jars(), controllers=controllers, heap=heap, properties=properties, java_options=options,
-            java=target.java,
+            java=target.java, protocol=made.protocol, format_options=made.format_options,
         )  # fmt: skip
     try:
         quorum.start()

@@ -5,7 +5,7 @@ The login module of a mechanism has the users' passwords, and the server's own u
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kcore.net.request_context import PLAINTEXT
@@ -36,6 +36,19 @@ class ListenerSecurity:
         transport = PLAINTEXT if self.tls is None else "SSL"
         return f"SASL_{transport}" if self.mechanisms or self.own_mechanism else transport
 
+    @property
+    def own_sasl(self) -> Sasl | None:
+        """The mechanism, user and password of the connections to other servers; None without SASL."""
+        if self.own_mechanism is None:
+            return None
+        own = self.logins[self.own_mechanism].own
+        assert own is not None
+        return Sasl(self.own_mechanism, *own)
+
+    def as_text(self) -> "ListenerSecurity":
+        """The same settings without files, for another machine; TlsError for an unreadable file."""
+        return self if self.tls is None else replace(self, tls=self.tls.as_text())
+
     def server_tls(self) -> TlsContext | None:
         """The argument `tls` of `kcore.net.server.serve`; raises TlsError for invalid certificates or keys."""
         return None if self.tls is None else TlsContext(self.tls, TlsSettings.server_context)
@@ -61,11 +74,7 @@ class ListenerSecurity:
         """
         if self.tls is None and self.own_mechanism is None:
             return None
-        sasl = None
-        if self.own_mechanism is not None:
-            own = self.logins[self.own_mechanism].own
-            assert own is not None
-            sasl = Sasl(self.own_mechanism, *own)
+        sasl = self.own_sasl
         if self.tls is None:
             return lambda: Security(sasl=sasl)
         context = TlsContext(self.tls, TlsSettings.client_context)

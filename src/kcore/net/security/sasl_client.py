@@ -9,6 +9,7 @@ import re
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import Final
 
 from kcore.errors import AuthenticationError
@@ -24,6 +25,8 @@ SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{NONCE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}}){EXTENSIONS}"
 )
 SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{VALUE})|v=(?P<signature>{BASE64})){EXTENSIONS}")
+# A client with many connections derives its keys once: the salt is the user's, and the same for all connections.
+_salted_password = lru_cache(maxsize=4)(salted_password)
 
 
 def _nonce() -> str:
@@ -77,7 +80,7 @@ def _scram(sasl: Sasl, nonce: str) -> Generator[bytes, bytes, None]:
         raise AuthenticationError("the server's nonce does not begin with the client's")
     if not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
         raise AuthenticationError(f"{iterations} iterations, not {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
-    salted = salted_password(mechanism, sasl.password.encode(), salt, iterations)
+    salted = _salted_password(mechanism, sasl.password.encode(), salt, iterations)
     credential = salted_credential(mechanism, salted, salt, iterations)
     without_proof = f"c={GS2_HEADER},r={parts['nonce']}"
     signed = f"{bare},{first},{without_proof}".encode()

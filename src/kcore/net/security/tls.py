@@ -12,7 +12,8 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from kcore.errors import KcoreError
@@ -29,6 +30,7 @@ VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.
 CHECK_INTERVAL_S: Final = 1.0  # The least time between two checks of the files, which new connections cause.
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9/+=\s]*)-----END \1-----")
 _LINE: Final = 64
+_CERTIFICATE, _KEY = "CERTIFICATE", "PRIVATE KEY"
 
 
 class TlsError(KcoreError, ValueError):
@@ -92,6 +94,25 @@ class TlsSettings:
         else:
             context.load_default_certs(purpose)
 
+    def as_text(self) -> "TlsSettings":
+        """The same settings with PEM as text, for a process without the files; TlsError for an unreadable file.
+
+        The text has the certificates that the system trusts, if the settings name none.
+        """
+        chain, key, trusted = self.certificate_chain, self.key, self.certificates
+        if self.keystore is not None:
+            chain = key = _read(self.keystore)
+        if self.truststore is not None:
+            trusted = _read(self.truststore)
+        return replace(
+            self,
+            keystore=None,
+            truststore=None,
+            certificate_chain=None if chain is None else _only(chain, _CERTIFICATE),
+            key=None if key is None else _only(key, _KEY),
+            certificates=_only(_of_the_system() if trusted is None else trusted, _CERTIFICATE),
+        )
+
     @property
     def files(self) -> list[str]:
         """The files that are reloaded when they change."""
@@ -112,13 +133,38 @@ def _tls_errors(path: str | None = None) -> Iterator[None]:
 
 def as_lines(pem: str) -> str:
     """PEM with the line breaks that OpenSSL requires: in a properties file, PEM may be one line with spaces."""
-    blocks = [(kind, "".join(data.split())) for kind, data in _BLOCK.findall(pem)]
+    blocks = _blocks(pem)
     if not blocks:
         raise TlsError("no PEM in it")
-    return "".join(
-        f"-----BEGIN {kind}-----\n{chr(10).join(textwrap.wrap(data, _LINE))}\n-----END {kind}-----\n"
-        for kind, data in blocks
-    )
+    return "".join(text for _, text in blocks)
+
+
+def _blocks(pem: str) -> list[tuple[str, str]]:
+    """The kind and the text of each block, with the line breaks that OpenSSL requires."""
+    found = [(kind, textwrap.wrap("".join(data.split()), _LINE)) for kind, data in _BLOCK.findall(pem)]
+    return [(k, f"-----BEGIN {k}-----\n{chr(10).join(lines)}\n-----END {k}-----\n") for k, lines in found]
+
+
+def _only(pem: str, kind: str) -> str:
+    """The blocks whose kind ends so: all certificates, or the first key; TlsError if there are none."""
+    found = [text for each, text in _blocks(pem) if each.endswith(kind)]
+    if not found:
+        raise TlsError(f"no {kind} in the PEM")
+    return found[0] if kind == _KEY else "".join(found)
+
+
+def _read(path: str) -> str:
+    with _tls_errors(path):
+        return Path(path).read_text("latin-1")
+
+
+def _of_the_system() -> str:
+    """The PEM of the certificates that OpenSSL trusts by default: a file, or a folder with links named by hashes."""
+    paths = ssl.get_default_verify_paths()
+    found = [paths.cafile] if paths.cafile else sorted(map(str, Path(paths.capath or "").glob("*.[0-9]")))
+    if not found:
+        raise TlsError("ssl.truststore.location is missing, and this system has no trusted certificates")
+    return "".join(map(_read, found))
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from kcore.wire.records import CONTROL_MESSAGES
 Json = dict[str, Any]
 NAMES: dict[str, type[Message]] = {each.__name__.removesuffix("Request"): each for each in REQUESTS.values()}
 CLIENT_ID = "story"
+UNKNOWN = "unknown record"
 VERSION = struct.Struct(">h")
 
 
@@ -76,7 +77,12 @@ def batches_of(data: bytes) -> Iterator[Json]:
             message: Message = decode(message_class(name), version, row.value)
             found[k]["control"] = True
         else:
-            message, version = decode_metadata_record(row.value)
+            try:
+                message, version = decode_metadata_record(row.value)
+            except kcore.errors.DecodeError:  # A record of a release that kcore does not have yet.
+                unknown = {"type": UNKNOWN, "version": -1, "json": {"data": plain(bytes(row.value))}}
+                found[k]["records"].append({"offset": row.offset, **unknown})
+                continue
             name = type(message).__name__
         body = plain(kcore.to_json(message, version))
         found[k]["records"].append({"offset": row.offset, "type": name, "version": version, "json": body})

@@ -2,6 +2,7 @@
 
 use crate::frame::Request;
 use crate::link::{Link, Phase};
+use crate::wire::Fault;
 
 pub const HEARTBEATS: usize = 0;
 pub const FETCHES: usize = 1;
@@ -82,7 +83,7 @@ impl Broker {
         self.beats && self.due <= now && self.links[HEARTBEATS].phase == Phase::Ready
     }
 
-    pub fn beat(&mut self, now: i64) -> Result<(), String> {
+    pub fn beat(&mut self, now: i64) -> Result<(), Fault> {
         let request = self.links[HEARTBEATS].renewed();
         request.put(heartbeat::BROKER_EPOCH, self.epoch.to_be_bytes());
         request.put(heartbeat::METADATA_OFFSET, (self.committed - 1).to_be_bytes());
@@ -91,7 +92,7 @@ impl Broker {
         self.links[HEARTBEATS].send(now)
     }
 
-    pub fn fetch(&mut self, leader_epoch: i32, now: i64) -> Result<(), String> {
+    pub fn fetch(&mut self, leader_epoch: i32, now: i64) -> Result<(), Fault> {
         let request = self.links[FETCHES].renewed();
         request.put(fetch::LEADER_EPOCH, leader_epoch.to_be_bytes());
         request.put(fetch::OFFSET, self.offset.to_be_bytes());

@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use mio::event::Event;
 use mio::{Registry, Token};
+use rustls::pki_types::ServerName;
+use rustls::ClientConfig;
 
 use crate::answers::{self, Heartbeat};
 use crate::broker::{Broker, FETCHES, HEARTBEATS, LINKS};
@@ -14,6 +17,7 @@ use crate::histogram::Histogram;
 use crate::link::{Link, Phase};
 use crate::stream::Fetched;
 use crate::tape::Tape;
+use crate::wire::Fault;
 
 /// A notice for Python: row, connection, kind, time (ns), and details.
 pub type Notice = (usize, usize, &'static str, i64, Vec<u8>);
@@ -40,6 +44,20 @@ pub struct Limits {
     pub timeout_ns: i64,
 }
 
+/// The security of all connections of a loop.
+#[derive(Default)]
+pub struct Security {
+    pub tls: Option<Arc<ClientConfig>>, // None for plaintext
+    pub authenticates: bool,            // Python authenticates each new connection.
+}
+
+/// The most TLS handshakes at once. All brokers of a loop share one address and one processor, and a controller may
+/// close the oldest handshakes of an address that has many.
+const HANDSHAKES_AT_ONCE: usize = 48;
+
+/// A connection that waits for fewer TLS handshakes: row, connection, address, and the name in the certificate.
+type Queued = (usize, usize, SocketAddr, String);
+
 pub struct Engine {
     pub brokers: Vec<Broker>,
     pub leader_epoch: i32,
@@ -51,8 +69,10 @@ pub struct Engine {
     pub latency: Histogram, // of heartbeats, from the due time to the next answer
     pub lag: Histogram,     // of heartbeats that nothing delays, from the due time to the sending
     limits: Limits,
+    security: Security,
     dues: BinaryHeap<Reverse<(i64, usize)>>, // Due times of heartbeats, with rows.
     fetched: VecDeque<(usize, bool)>,        // Rows with a fetch answer to read; true if the peer ends the connection.
+    queued: VecDeque<Queued>,
     scratch: Vec<u8>,
 }
 
@@ -61,7 +81,7 @@ const SCRATCH_BYTES: usize = 1 << 18;
 pub const SLICE_NS: i64 = 1_000_000;
 
 impl Engine {
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, security: Security) -> Self {
         Self {
             brokers: Vec::new(),
             leader_epoch: 0,
@@ -73,20 +93,73 @@ impl Engine {
             latency: Histogram::new(),
             lag: Histogram::new(),
             limits,
+            security,
             dues: BinaryHeap::new(),
             fetched: VecDeque::new(),
+            queued: VecDeque::new(),
             scratch: vec![0; SCRATCH_BYTES],
         }
     }
 
-    pub fn connect(&mut self, row: usize, which: usize, address: SocketAddr, registry: &Registry, now: i64) {
-        let token = Token(row * LINKS + which);
+    /// Begins a connection; `name`: the name that the server's certificate must have.
+    pub fn connect(
+        &mut self,
+        (row, which): (usize, usize),
+        address: SocketAddr,
+        name: String,
+        registry: &Registry,
+        now: i64,
+    ) {
         if which == HEARTBEATS {
             self.brokers[row].flags = 0; // The first answer of a new connection is always reported.
         }
-        if let Err(error) = self.brokers[row].links[which].connect(address, token, registry, now) {
-            self.fail(row, which, error.to_string(), now);
+        if self.security.tls.is_some() {
+            self.brokers[row].links[which].queue();
+            self.queued.retain(|(other, link, ..)| (*other, *link) != (row, which));
+            self.queued.push_back((row, which, address, name));
+            self.begin_queued(registry, now);
+        } else if let Err(fault) = self.begin(row, which, address, name, registry, now) {
+            self.fail(row, which, fault, now);
         }
+    }
+
+    /// Begins the connections that wait for fewer TLS handshakes, as far as they may begin now.
+    pub fn begin_queued(&mut self, registry: &Registry, now: i64) {
+        if self.queued.is_empty() {
+            return;
+        }
+        let links = self.brokers.iter().flat_map(|broker| &broker.links);
+        let mut free = HANDSHAKES_AT_ONCE.saturating_sub(links.filter(|link| link.begins()).count());
+        while free > 0 {
+            let Some((row, which, address, name)) = self.queued.pop_front() else { return };
+            if self.brokers[row].links[which].phase != Phase::Queued {
+                continue; // Python has closed the connection meanwhile.
+            }
+            free -= 1;
+            if let Err(fault) = self.begin(row, which, address, name, registry, now) {
+                self.fail(row, which, fault, now);
+            }
+        }
+    }
+
+    fn begin(
+        &mut self,
+        row: usize,
+        which: usize,
+        address: SocketAddr,
+        name: String,
+        registry: &Registry,
+        now: i64,
+    ) -> Result<(), Fault> {
+        let secured = match &self.security.tls {
+            None => None,
+            Some(config) => {
+                let named = ServerName::try_from(name).map_err(|error| error.to_string())?;
+                Some((config.clone(), named))
+            }
+        };
+        let (token, talks) = (Token(row * LINKS + which), self.security.authenticates);
+        self.brokers[row].links[which].connect(address, secured, talks, token, registry, now)
     }
 
     /// Starts heartbeats from `due` on, or stops them.
@@ -110,7 +183,7 @@ impl Engine {
             match self.brokers[row].links[which].writable(now) {
                 Ok(true) => self.on_connected(row, which, now),
                 Ok(false) => {}
-                Err(why) => return self.fail(row, which, why, now),
+                Err(fault) => return self.fail(row, which, fault, now),
             }
         }
         if event.is_readable() || event.is_error() || event.is_read_closed() {
@@ -135,8 +208,8 @@ impl Engine {
 
     fn read(&mut self, row: usize, which: usize, ends: bool, now: i64) {
         let mut scratch = std::mem::take(&mut self.scratch);
-        if let Err(why) = self.read_all(row, which, &mut scratch, ends, now) {
-            self.fail(row, which, why, now);
+        if let Err(fault) = self.read_all(row, which, &mut scratch, ends, now) {
+            self.fail(row, which, fault, now);
         }
         self.scratch = scratch;
     }
@@ -144,6 +217,24 @@ impl Engine {
     fn on_connected(&mut self, row: usize, which: usize, now: i64) {
         self.counters.connections += 1;
         self.notices.push((row, which, "connected", now, Vec::new()));
+        self.send_if_ready(row, which, now);
+    }
+
+    /// Sends a request of Python, before the next request of the loop; a notice "heard" has the answer.
+    pub fn say(&mut self, row: usize, which: usize, frame: Vec<u8>, now: i64) {
+        if let Err(fault) = self.brokers[row].links[which].say(frame, now) {
+            self.fail(row, which, fault, now);
+        }
+    }
+
+    /// Lets the loop send its requests again, after those of Python.
+    pub fn end_talk(&mut self, row: usize, which: usize, now: i64) {
+        if self.brokers[row].links[which].go_on(now) {
+            self.send_if_ready(row, which, now);
+        }
+    }
+
+    fn send_if_ready(&mut self, row: usize, which: usize, now: i64) {
         if which == HEARTBEATS {
             self.beat_if_due(row, now);
         } else {
@@ -152,39 +243,60 @@ impl Engine {
     }
 
     /// Reads until the socket is empty: after a short read, or after the last byte if the peer `ends` the connection.
-    fn read_all(&mut self, row: usize, which: usize, scratch: &mut [u8], ends: bool, now: i64) -> Result<(), String> {
-        while let Some(count) = self.brokers[row].links[which].read(scratch)? {
-            if which == HEARTBEATS {
-                self.take_heartbeats(row, &scratch[..count], now)?;
-            } else {
-                self.take_fetched(row, &scratch[..count], now)?;
+    fn read_all(&mut self, row: usize, which: usize, scratch: &mut [u8], ends: bool, now: i64) -> Result<(), Fault> {
+        if self.brokers[row].links[which].phase == Phase::Shaking {
+            if !self.brokers[row].links[which].shake(now)? {
+                return Ok(());
             }
-            if count < scratch.len() && !ends {
+            self.on_connected(row, which, now);
+        }
+        while let Some(count) = self.brokers[row].links[which].read(scratch)? {
+            self.take(row, which, &scratch[..count], now)?;
+            if count < scratch.len() && !ends && self.brokers[row].links[which].ends_short() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), String> {
+    fn take(&mut self, row: usize, which: usize, bytes: &[u8], now: i64) -> Result<(), Fault> {
+        let link = &mut self.brokers[row].links[which];
+        if link.phase == Phase::Talking {
+            if let Some(frame) = link.take_heard(bytes)? {
+                self.notices.push((row, which, "heard", now, frame));
+            }
+            return Ok(());
+        }
+        if which == HEARTBEATS {
+            self.take_heartbeats(row, bytes, now)
+        } else {
+            self.take_fetched(row, bytes, now)
+        }
+    }
+
+    fn take_heartbeats(&mut self, row: usize, bytes: &[u8], now: i64) -> Result<(), Fault> {
         let mut answer = None; // Only one request is in flight, so there is at most one answer.
         let most = self.limits.frame_bytes.min(MOST_HELD);
-        self.brokers[row].links[HEARTBEATS].take(bytes, most, |frame| {
+        let link = &mut self.brokers[row].links[HEARTBEATS];
+        link.take(bytes, most, |frame| {
             answer = Some(answers::heartbeat(frame).ok_or("a heartbeat's answer that cannot be read"));
         })?;
         if let Some(found) = answer {
-            self.on_heartbeat(row, found?, now);
+            let found = found?;
+            link.answered(now)?;
+            self.on_heartbeat(row, found, now);
         }
         Ok(())
     }
 
-    fn take_fetched(&mut self, row: usize, mut bytes: &[u8], now: i64) -> Result<(), String> {
+    fn take_fetched(&mut self, row: usize, mut bytes: &[u8], now: i64) -> Result<(), Fault> {
         while !bytes.is_empty() {
             let Self { brokers, tape, limits, .. } = self;
             let broker = &mut brokers[row];
             let from = (broker.offset, broker.last_epoch);
             let link = &mut broker.links[FETCHES];
             if let Some(found) = link.take_fetched(&mut bytes, limits.frame_bytes, from, tape, now)? {
+                link.answered(now)?;
                 self.on_fetched(row, found, now);
             }
         }
@@ -266,8 +378,8 @@ impl Engine {
         for at in 0..self.brokers.len() * LINKS {
             let (row, which) = (at / LINKS, at % LINKS);
             let link = &self.brokers[row].links[which];
-            if matches!(link.phase, Phase::Connecting | Phase::Waiting) && now - link.since > self.limits.timeout_ns {
-                self.fail(row, which, "no answer within the time-out".to_owned(), now);
+            if link.waits() && now - link.since > self.limits.timeout_ns {
+                self.fail(row, which, "no answer within the time-out".into(), now);
             }
         }
     }
@@ -292,8 +404,8 @@ impl Engine {
     fn beat_if_due(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.is_ready_to_beat(now) {
-            if let Err(why) = broker.beat(now) {
-                self.fail(row, HEARTBEATS, why, now);
+            if let Err(fault) = broker.beat(now) {
+                self.fail(row, HEARTBEATS, fault, now);
             }
         }
     }
@@ -301,8 +413,8 @@ impl Engine {
     fn fetch_if_ready(&mut self, row: usize, now: i64) {
         let broker = &mut self.brokers[row];
         if broker.fetches && broker.links[FETCHES].phase == Phase::Ready {
-            if let Err(why) = broker.fetch(self.leader_epoch, now) {
-                self.fail(row, FETCHES, why, now);
+            if let Err(fault) = broker.fetch(self.leader_epoch, now) {
+                self.fail(row, FETCHES, fault, now);
             }
         }
     }
@@ -313,12 +425,15 @@ impl Engine {
         (broker.beats, broker.owed) = (false, None);
     }
 
-    fn fail(&mut self, row: usize, which: usize, why: String, now: i64) {
+    /// Closes a connection after a fault. The notice is "refused" if another connection would be refused as well.
+    pub fn fail(&mut self, row: usize, which: usize, fault: Fault, now: i64) {
         if which == HEARTBEATS {
             self.brokers[row].owe();
         }
-        self.brokers[row].links[which].close();
+        let link = &mut self.brokers[row].links[which];
+        link.close();
+        let kind = if fault.is_refusal && link.refused() { "refused" } else { "closed" };
         self.counters.closed += 1;
-        self.notices.push((row, which, "closed", now, why.into_bytes()));
+        self.notices.push((row, which, kind, now, fault.why.into_bytes()));
     }
 }

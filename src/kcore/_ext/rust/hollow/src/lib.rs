@@ -3,6 +3,7 @@
 mod answers;
 mod body;
 mod broker;
+mod certificates;
 mod engine;
 mod frame;
 mod histogram;
@@ -11,6 +12,8 @@ mod receivers;
 mod receiving;
 mod stream;
 mod tape;
+mod tls;
+mod wire;
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -26,8 +29,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use broker::{Broker, LINKS};
-use engine::{Engine, Limits, Notice, SLICE_NS};
+use engine::{Engine, Limits, Notice, Security, SLICE_NS};
 use frame::Request;
+use tls::ClientTls;
+use wire::Fault;
 
 const WAKE: Token = Token(usize::MAX);
 const EVENTS_AT_ONCE: usize = 1024;
@@ -107,6 +112,7 @@ impl Loop {
             has_more = shared.engine.go_on(self.now());
             MutexGuard::bump(&mut shared);
         }
+        shared.engine.begin_queued(&self.registry, self.now());
         let due = shared.engine.on_time(self.now()).unwrap_or(i64::MAX);
         self.wake_python(&mut shared);
         if has_more {
@@ -154,13 +160,20 @@ type Drained<'py> = (Vec<Notice>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Boun
 #[pymethods]
 impl Loop {
     #[new]
-    #[pyo3(signature = (*, frame_bytes, timeout_ns))]
-    fn new(py: Python<'_>, frame_bytes: usize, timeout_ns: i64) -> PyResult<Self> {
+    #[pyo3(signature = (*, frame_bytes, timeout_ns, tls = None, authenticates = false))]
+    fn new(
+        py: Python<'_>,
+        frame_bytes: usize,
+        timeout_ns: i64,
+        tls: Option<PyRef<'_, ClientTls>>,
+        authenticates: bool,
+    ) -> PyResult<Self> {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, WAKE)?;
         let (wake_sender, wake_receiver) = pipe::new()?;
-        let engine = Engine::new(Limits { frame_bytes, timeout_ns });
+        let security = Security { tls: tls.map(|tls| tls.config.clone()), authenticates };
+        let engine = Engine::new(Limits { frame_bytes, timeout_ns }, security);
         let (began, began_ns) = clocks(py)?;
         Ok(Self {
             shared: Mutex::new(Shared { engine, is_woken: false }),
@@ -225,15 +238,35 @@ impl Loop {
         }))
     }
 
-    /// Begins to connect to "address:port" and returns the time; a later notice reports the result.
-    fn connect(&self, py: Python<'_>, row: usize, which: usize, address: &str) -> PyResult<i64> {
+    /// Begins to connect to "address:port" and returns the time; a later notice reports the result. `name`: the host's,
+    /// for TLS.
+    #[pyo3(signature = (row, which, address, name = String::new()))]
+    fn connect(&self, py: Python<'_>, row: usize, which: usize, address: &str, name: String) -> PyResult<i64> {
         check_link(which)?;
         let address: SocketAddr =
             address.parse().map_err(|_| PyValueError::new_err(format!("{address:?} is not address:port")))?;
         self.order(py, row, |engine, now| {
-            engine.connect(row, which, address, &self.registry, now);
+            engine.connect((row, which), address, name, &self.registry, now);
             now
         })
+    }
+
+    /// Sends a whole frame of Python before the loop's own requests; a notice "heard" has the answer.
+    fn say(&self, py: Python<'_>, row: usize, which: usize, frame: Vec<u8>) -> PyResult<()> {
+        check_link(which)?;
+        self.order(py, row, |engine, now| engine.say(row, which, frame, now))
+    }
+
+    /// Lets the loop send its own requests again after `say`, or for the first time after an authentication.
+    fn end_talk(&self, py: Python<'_>, row: usize, which: usize) -> PyResult<()> {
+        check_link(which)?;
+        self.order(py, row, |engine, now| engine.end_talk(row, which, now))
+    }
+
+    /// Closes a connection that the peer refuses; a notice with `why` follows.
+    fn refuse(&self, py: Python<'_>, row: usize, which: usize, why: String) -> PyResult<()> {
+        check_link(which)?;
+        self.order(py, row, |engine, now| engine.fail(row, which, Fault { why, is_refusal: true }, now))
     }
 
     /// Closes a connection at once, as a killed process does. No notice follows.
@@ -380,6 +413,8 @@ fn hollow(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SHOULD_SHUT_DOWN", engine::SHOULD_SHUT_DOWN)?;
     module.add("STEP_BITS", histogram::STEP_BITS)?;
     module.add_function(wrap_pyfunction!(due_latencies, module)?)?;
+    module.add_function(wrap_pyfunction!(certificates::make_certificates, module)?)?;
+    module.add_class::<ClientTls>()?;
     module.add_class::<Loop>()?;
     module.add_class::<receivers::Receivers>()
 }
