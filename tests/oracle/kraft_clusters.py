@@ -16,8 +16,8 @@ from kcore.measure.processes.started import Started
 from kcore.measure.processes.zk_cluster import LIGHT
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.types import Uuid
-from oracle.kafka_tools import RELEASE, tool_command
-from oracle.raft_quorums import LOGS
+from oracle.kafka_tools import CONFIGS, RELEASE, TOPICS, tool_command
+from oracle.raft_quorums import LOGS, until
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
 KCORE_BROKER: Final = (*KCORE[:-2], "broker", "kraft")
@@ -60,6 +60,7 @@ broker.heartbeat.interval.ms=500
 HEAP: Final = "384m"
 SERVER_STARTED: Final = "Kafka Server started"
 FIRST_CONTROLLER: Final = 101
+CORDONED: Final = "cordoned.log.dirs"
 REAL: Final = os.environ.get("KCORE_ORACLE_CONTROLLERS") == "kafka"
 """Whether the clusters of this run have Kafka's own controllers, to see what the tests make of them."""
 
@@ -228,6 +229,29 @@ class KraftCluster(Started):
         command = [*program, "-c", str(node.properties), "-t", self.cluster_id, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
+
+    def place(self, topic: str, assignment: str, *options: object) -> None:
+        """Creates a topic with these replicas, as --replica-assignment has them.
+
+        Controllers refuse cordoned brokers from 4.4.0 on: kcore's brokers are not cordoned meanwhile.
+        """
+        at = ("--bootstrap-server", self.brokers[0].address)
+        of_kcore = [("--entity-type", "brokers", "--entity-name", each) for each in sorted(self._kcore_brokers)]
+        for broker in of_kcore:
+            self.tool(CONFIGS, *at, "--alter", *broker, "--add-config", f"{CORDONED}=")
+        create = (TOPICS, *at, "--create", "--topic", topic, "--replica-assignment", assignment, *options)
+        done = [self.try_tool(*create)]
+
+        def is_created() -> bool:
+            is_cordoned = "log directories are cordoned" in done[-1][1]
+            assert done[-1][0] == 0 or is_cordoned, done[-1]
+            if is_cordoned:  # The next heartbeat of the broker says that it is not.
+                done.append(self.try_tool(*create))
+            return done[-1][0] == 0
+
+        until(is_created, lambda: done[-1])
+        for broker in of_kcore:
+            self.tool(CONFIGS, *at, "--alter", *broker, "--delete-config", CORDONED)
 
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
         """Runs one of Kafka's tools, which must succeed; returns its stdout."""

@@ -67,8 +67,7 @@ class Mixed(KraftCluster):
     def create_topic(self) -> None:
         """TOPIC, with REPLICAS."""
         assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
-        where = ("--bootstrap-server", self.broker(1).address, "--create", "--topic", TOPIC)
-        self.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
+        self.place(TOPIC, assignment, "--config", "min.insync.replicas=2")
         self.until_whole()
 
     @property
@@ -209,7 +208,7 @@ def test_stock_clients_have_fetch_sessions(cluster: Mixed) -> None:
     cluster.elect_preferred()
     cluster.until(lambda _: all(cluster.shown(broker_id, sessions) >= 2 for broker_id in (1, 2)))
     where = ("--bootstrap-server", cluster.broker(1).address)
-    cluster.tool(TOPICS, *where, "--create", "--topic", "s", "--replica-assignment", "1:3")
+    cluster.place("s", "1:3")
     values = [b"%d" % number for number in range(2_000)]
     producer = Producer(configuration(cluster.bootstrap))
     for value in values:
