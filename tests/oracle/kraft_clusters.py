@@ -101,6 +101,7 @@ class KraftCluster(Started):
         real: Collection[int] | None = None,
         kcore_brokers: Collection[int] = (),
         release: str = RELEASE,
+        formatted_by_kafka: bool = False,
     ) -> None:
         """`properties`: of the controllers; `options`: of their format; `log_dirs`: how many each broker has.
 
@@ -109,11 +110,12 @@ class KraftCluster(Started):
         `real`: ids of controllers that are Kafka's own; by default none, or all where KCORE_ORACLE_CONTROLLERS is
         `kafka`, to see what a test makes of them. `kcore_brokers`: ids of brokers that are kcore's own.
 
-        `release`: of Kafka, of the nodes and the tools; kcore's nodes follow its rules.
+        `release`: of Kafka, of the nodes and the tools; kcore's nodes follow its rules. `formatted_by_kafka`: Kafka's
+        tool formats the directories of kcore's controllers, too.
         """
         ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
         self.real = frozenset((ids if REAL else ()) if real is None else real)
-        self.release, self._options = release, options
+        self.release, self._options, self._formatted_by_kafka = release, options, formatted_by_kafka
         self._of_brokers, self._kcore_brokers = of_brokers, frozenset(kcore_brokers)
         self._log_dirs = [log_dirs] * brokers if isinstance(log_dirs, int) else log_dirs
         self.cluster_id, self.folder = random_uuid(), Path(tempfile.mkdtemp(prefix="kcore-kraft-"))
@@ -225,7 +227,8 @@ class KraftCluster(Started):
 
     def _run_format(self, node: Node, options: Sequence[str]) -> None:
         of_kafka = tool_command("kafka.tools.StorageTool", "format", release=self.release)
-        program = of_kafka if node.node_id in self.real else [*KCORE, "format", "--release", self.release]
+        is_of_kafka = self._formatted_by_kafka or node.node_id in self.real
+        program = of_kafka if is_of_kafka else [*KCORE, "format", "--release", self.release]
         command = [*program, "-c", str(node.properties), "-t", self.cluster_id, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
