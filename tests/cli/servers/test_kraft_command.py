@@ -92,6 +92,7 @@ async def features(address: str) -> dict[str, int]:
     ("release", "level", "number"),
     [
         pytest.param("4.3.1", "3.9-IV0", 21, marks=pytest.mark.long),
+        pytest.param("4.4.0", "4.4-IV2", 33, marks=pytest.mark.long),
         pytest.param("4.1.2", "4.1-IV1", 27, marks=pytest.mark.long),
         pytest.param("3.9.1", "3.9-IV0", 21, marks=pytest.mark.long),
     ],

@@ -37,6 +37,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
+from kcore.releases.known import RELEASES
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
@@ -97,7 +98,7 @@ class KraftBrokerServer(BrokerServer):
                 set_aside=own.logs.set_aside,
             )
             stack.callback(metadata.log.close)
-            self._loader = MetadataLoader()
+            self._loader = MetadataLoader(RELEASES[own.release])
             self._node_config = own.node_config(self.logs.cluster_id)
             self._authorizer = (
                 ImageAuthorizer(self._node_config, self._known) if self._node_config.has_authorizer else None
