@@ -143,7 +143,7 @@ def test_three_static_voters(tmp_path: Path) -> None:
         ("listener.security.protocol.map=CONTROLLER:SSL", "listener.name.controller.ssl.keystore.location is missing"),
         ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI: kcore has PLAIN"),
         ("sasl.kerberos.service.name=kafka", "sasl.kerberos.service.name: kcore has PLAIN and SCRAM"),
-        ("no.such.setting=1", "no.such.setting: Kafka 4.3.1 has no such setting"),
+        ("no.such.setting=1", "no.such.setting: Kafka 4.4.0 has no such setting"),
     ],
 )
 @pytest.mark.parametrize("verb", ["format", "run"])
