@@ -29,7 +29,7 @@ from kcore.tables import ClusterImage, replay
 from kcore.wire import Message, Uuid, decode_records, scan_batches
 
 CLUSTER_ID = "embedded"
-LEVEL = 30  # metadata.version 4.3-IV0.
+LEVEL = 33  # metadata.version 4.4-IV2.
 SESSION_MS = 9_000  # broker.session.timeout.ms.
 
 

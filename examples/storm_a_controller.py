@@ -1,6 +1,6 @@
 """Storm a controller from a program: run the command with --json and read a row a scenario from its output.
 
-The target here is kcore's own KRaft controller, which needs no Java. `kafka-4.3.1` starts Kafka's, and `HOST:PORT`
+The target here is kcore's own KRaft controller, which needs no Java. `kafka-4.4.0` starts Kafka's, and `HOST:PORT`
 names one that runs.
 """
 

@@ -23,7 +23,7 @@ from kcore.measure.storm.storm_plan import StormPlan
 from kcore.measure.workloads.catalog import WORKLOADS, Workload
 from workloads.fakes import FAKE
 
-KAFKA, KCORE = "kafka-4.3.1", "kcore-kraft"
+KAFKA, KCORE = "kafka-4.4.0", "kcore-kraft"
 OF_BENCH = {"plan.toml", "report.html", "results.jsonl", "results.parquet"}
 
 
@@ -129,8 +129,8 @@ def test_the_storm_is_shown_behind_the_cells_and_kept_in_a_folder_of_its_own(mon
     shown = [
         "numbers: sort again",
         "20 brokers, 10,000 partitions: when brokers knew",
-        "broker-lost kafka-4.3.1",
-        "needs 0.200 times what Kafka 4.3.1 needs until the last broker knows who leads a lost broker's partitions",
+        "broker-lost kafka-4.4.0",
+        "needs 0.200 times what Kafka 4.4.0 needs until the last broker knows who leads a lost broker's partitions",
         "Results in here: results.parquet, results.jsonl, plan.toml, report.html, storm/",
     ]
     text = " ".join(done.stdout.split())

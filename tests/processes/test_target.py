@@ -49,7 +49,7 @@ def test_a_label_names_the_target() -> None:
     ],
 )
 def test_an_invalid_target_is_refused_with_valid_ones(text: str) -> None:
-    with pytest.raises(TargetError, match=r"^--target .*HOST:PORT.*kafka-4\.3\.1.*kafka:DIR.*kcore-kraft") as refused:
+    with pytest.raises(TargetError, match=r"^--target .*HOST:PORT.*kafka-4\.4\.0.*kafka:DIR.*kcore-kraft") as refused:
         Target.parse(text)
     assert "\n" not in str(refused.value)
 
@@ -57,8 +57,8 @@ def test_an_invalid_target_is_refused_with_valid_ones(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kafka-0.7", "a form such as 4.3.1"),
-        ("kafka-4.4", "a form such as 4.3.1"),
+        ("kafka-0.7", "a form such as 4.4.0"),
+        ("kafka-4.4", "a form such as 4.4.0"),
         ("kafka-3.6.2", "releases from 3.7.0 on"),
         ("kafka-4.4.0-zk", "has no ZooKeeper mode: 3.9 was the last"),
         ("a b=kafka-4.4.0", "a label has 1 to 40"),

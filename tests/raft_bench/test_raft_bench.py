@@ -66,7 +66,7 @@ def test_a_linger_is_that_of_the_log() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--system", "etcd"), "--target 'etcd': give kafka-4.3.1 or another release"),
+        (("--system", "etcd"), "--target 'etcd': give kafka-4.4.0 or another release"),
         (("--target", "kafka-3.9.1-zk"), "--target kafka-3.9.1-zk: give kafka-RELEASE"),
         (("--target", "localhost:9093"), "--target localhost:9093: give kafka-RELEASE"),
         (("--property", "kcore:controller.quorum.append.linger.ms=3"), "append.linger.ms: give --linger"),

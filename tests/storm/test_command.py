@@ -22,7 +22,7 @@ def storm(*arguments: str) -> Result:
     ("arguments", "said"),
     [
         (["flood"], "`kcore storm --list`"),
-        (["--target", "kafka-0.7"], "--target kafka-0.7: Kafka 0.7: a release has a form such as 4.3.1"),
+        (["--target", "kafka-0.7"], "--target kafka-0.7: Kafka 0.7: a release has a form such as 4.4.0"),
         (["--target", "localhost"], "give HOST:PORT"),
         (["--brokers", "many"], "no list of counts such as 20,100"),
         (["--partitions", "1k,0"], "--partitions 0 is not from 1"),
@@ -125,7 +125,7 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, monkeypatch: pyte
     assert [row["scenario"] for row in rows] == ["register", "create"]
     kept = json.loads((tmp_path / "medians.json").read_text())
     assert [row["scenario"] for row in kept["medians"]] == ["register", "create"]
-    assert "missing: broker-lost on kafka-4.3.1" in " ".join(result.output.split())
+    assert "missing: broker-lost on kafka-4.4.0" in " ".join(result.output.split())
 
 
 def test_targets_take_turns_within_each_repetition():

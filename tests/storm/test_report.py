@@ -208,7 +208,7 @@ def test_rows_survive_parquet_and_json_and_the_plan_is_toml(tmp_path: Path):
     assert result_files.facts_of(table) == {"targets": ["a:1"]}
     assert '"records": {"NoOpRecord": 2}' in (tmp_path / "results.jsonl").read_text()
     plan = tomllib.loads(StormPlan(brokers=(20, 100)).to_toml())["storm"]
-    assert (plan["brokers"], plan["targets"], plan["heartbeat_s"]) == ([20, 100], ["kafka-4.3.1"], 2.0)
+    assert (plan["brokers"], plan["targets"], plan["heartbeat_s"]) == ([20, 100], ["kafka-4.4.0"], 2.0)
 
 
 def test_the_session_time_out_is_apart_from_the_controllers_work():

@@ -14,13 +14,16 @@ from typer.testing import CliRunner, Result
 from kcore.cli.commands import app
 from kcore.cli.servers import quorum_serve
 from kcore.cli.servers.server_process import use_all_descriptors
-from kcore.constants import METADATA_TOPIC
+from kcore.constants import METADATA_TOPIC, METADATA_VERSION
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
 from kcore.replication.raft_log import OffsetAndEpoch
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.raft_votes import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 from kcore.storage.meta_properties import read_meta_properties
+from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
 from kcore.types import Uuid
+from kcore.wire.metadata_frames import decode_metadata_record
 from raft.batches import batch
 
 DIRECTORY = "7VHjOcspTlaDEmxSSjIi9Q"
@@ -89,6 +92,16 @@ def test_format_makes_a_directory_once(tmp_path: Path) -> None:
     again = quorum("format", "--id", 7, "--data", data)
     assert again.exit_code == 2
     assert "is formatted already" in again.output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [((), 33), (("--level", "4.4"), 33), (("--level", "4.3"), 30), (("--level", "3.9"), 21)]
+)
+def test_a_new_cluster_has_the_features_of_its_release(tmp_path: Path, options: tuple[str, ...], expected: int) -> None:
+    assert quorum("format", "--id", 7, "--data", tmp_path, *options).exit_code == 0
+    records = [decode_metadata_record(value)[0] for value in read_snapshot(tmp_path / BOOTSTRAP)]
+    levels = {each.name: each.feature_level for each in records if isinstance(each, FeatureLevelRecord)}
+    assert levels[METADATA_VERSION] == expected
 
 
 def test_format_leaves_the_cluster_s_id_to_the_first_leader(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from kcore.controller.kraft.admin.config_descriptions import is_dynamic, type_of
 from kcore.controller.kraft.admin.config_kinds import METRICS_CONFIGS, check_client_metrics, group_values
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF, is_valid
 from kcore.protocol_errors import ApiException
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.releases.known import RELEASES as KNOWN
 from kcore.schema.configs import ConfigType
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
@@ -18,7 +19,7 @@ from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, STRICT
 from kcore.server.properties.values import SettingsError, value_of
 from kcore.storage.log.segmented_log import Settings
 
-RELEASES = ("3.9.1", "4.3.1")
+RELEASES = ("3.9.1", "4.3.1", "4.4.0")
 CLASSES = "CLASS"  # Java's class loader decides.
 COMMON = {"node.id": "7", "controller.quorum.bootstrap.servers": "a:1", "controller.listener.names": "CONTROLLER"}
 CONTROLLER = COMMON | {"process.roles": "controller", "listeners": "CONTROLLER://:9093"}
@@ -42,12 +43,13 @@ def test_settings_of_topics_are_those_of_the_jars(release: str) -> None:
         assert taken_otherwise(fact, lambda text, name=name: is_valid(known[name], text)) == [], name  # type: ignore[misc]
 
 
-def test_settings_of_groups_are_those_of_the_jars() -> None:
-    facts, known = config_facts("4.3.1", "group"), KNOWN["4.3.1"].group_configs
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
+def test_settings_of_groups_are_those_of_the_jars(release: str) -> None:
+    facts, known = config_facts(release, "group"), KNOWN[release].group_configs
 
     def takes(name: str, text: str) -> bool:
         try:
-            group_values("4.3.1", {name: text}, {})
+            group_values(release, {name: text}, {})
         except ApiException:
             return False
         return True
@@ -58,22 +60,23 @@ def test_settings_of_groups_are_those_of_the_jars() -> None:
         assert taken_otherwise(fact, lambda text, name=name: takes(name, text)) == [], name  # type: ignore[misc]
 
 
-def test_settings_of_client_metrics_are_those_of_the_jars() -> None:
-    facts = config_facts("4.3.1", "metrics")
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
+def test_settings_of_client_metrics_are_those_of_the_jars(release: str) -> None:
+    facts = config_facts(release, "metrics")
     assert facts.keys() == METRICS_CONFIGS.keys()
     for name, fact in facts.items():
         known = METRICS_CONFIGS[name]
         assert (ConfigType(known.kind).name, known.default) == (fact.kind, fact.default), name
     for text, is_taken in facts["metrics"].takes.items():
         if is_taken:
-            check_client_metrics("4.3.1", "a subscription", {"metrics": text})
+            check_client_metrics(release, "a subscription", {"metrics": text})
         else:
             with pytest.raises(ApiException):
-                check_client_metrics("4.3.1", "a subscription", {"metrics": text})
+                check_client_metrics(release, "a subscription", {"metrics": text})
 
 
 def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
-    for release in (*RELEASES, "4.4.0"):
+    for release in RELEASES:
         facts = config_facts(release, "server")
         moved = {"group.share.max.size"} if release == "3.9.1" else set()  # SHORT in 3.9.1, for no group that it has.
         assert [
@@ -83,8 +86,9 @@ def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
         ] == []
         lists = {name: fact.default for name, fact in facts.items() if fact.kind == "LIST"}
         assert lists == dict(KNOWN[release].broker_lists)
-    facts = config_facts("4.4.0", "server")
+    facts = config_facts(DEFAULT_RELEASE, "server")
     assert facts.keys() == KNOWN_NAMES == DEFINITIONS.keys()
+    assert config_facts("4.3.1", "server").items() <= facts.items()
     for release in ("4.3.1", "4.4.0"):
         facts, defaults = config_facts(release, "server"), KNOWN[release].broker_defaults
         assert {name: value for name, value in defaults.items() if (value or "") != facts[name].default} == {}
@@ -113,7 +117,7 @@ def is_value(name: str, text: str) -> bool:
 
 
 def test_values_of_nodes_are_those_that_kafka_takes() -> None:
-    for name, fact in config_facts("4.4.0", "server").items():
+    for name, fact in config_facts(DEFAULT_RELEASE, "server").items():
         if fact.kind == CLASSES or name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
             continue
         differing = taken_otherwise(fact, lambda text, name=name: is_value(name, text))  # type: ignore[misc]
@@ -130,7 +134,7 @@ def test_values_of_nodes_are_those_that_kafka_takes() -> None:
 def test_a_node_does_not_start_with_a_value_that_kafka_refuses(role: str) -> None:
     """For every setting, whether the node reads it or not."""
     read, least = (settings_of, CONTROLLER) if role == "controller" else (broker_settings_of, BROKER)
-    for name, fact in config_facts("4.4.0", "server").items():
+    for name, fact in config_facts(DEFAULT_RELEASE, "server").items():
         if fact.kind == CLASSES or name in COMMON:
             continue
         for text, is_taken in fact.takes.items():

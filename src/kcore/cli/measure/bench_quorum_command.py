@@ -12,7 +12,7 @@ from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_dire
 from kcore.cli.options import target_options
 from kcore.errors import TargetError
 from kcore.measure.processes.probe import build_of
-from kcore.measure.processes.target import Target, parse_targets
+from kcore.measure.processes.target import KAFKA, Target, parse_targets
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
 from kcore.measure.raft_bench.nodes import HEAP, Load
 from kcore.measure.raft_bench.run_raft_bench import HEADER, KCORE, Row
@@ -20,7 +20,7 @@ from kcore.measure.report import machine, result_files
 from kcore.measure.report.exits import Exit
 from kcore.spark.java import NoJavaError
 
-DEFAULT = ["kafka-4.3.1", KCORE]
+DEFAULT = [KAFKA, KCORE]
 LINGER = "controller.quorum.append.linger.ms"
 RATES = (1_000, 20_000)
 MOST_RATE = 10_000_000
@@ -36,7 +36,7 @@ def command(
             "--target",
             "--system",
             metavar="[LABEL=]TARGET",
-            help="A release as kafka-4.3.1, kafka:DIR with Kafka's jars, or kcore; default: kafka-4.3.1 and kcore.",
+            help=f"A release as {KAFKA}, kafka:DIR with Kafka's jars, or kcore; default: {KAFKA} and kcore.",
         ),
     ] = None,
     jvm: target_options.Jvm = None,
@@ -78,7 +78,7 @@ def checked_targets(texts: list[str], jvm: list[str], properties: list[str], jav
         fail(str(error))
     for target in targets:
         if target.in_zookeeper or target.addresses:
-            fail(f"--target {target.text}: give kafka-RELEASE such as kafka-4.3.1, kafka:DIR or {KCORE}")
+            fail(f"--target {target.text}: give kafka-RELEASE such as {KAFKA}, kafka:DIR or {KCORE}")
         if any(line.startswith(f"{LINGER}=") for line in target.properties):
             fail(f"--property {LINGER}: give --linger")
     return targets

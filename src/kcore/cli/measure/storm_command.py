@@ -13,6 +13,7 @@ from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
 from kcore.errors import PlanError, TargetError
+from kcore.measure.processes.target import KAFKA
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.units import parse_counts
 from kcore.measure.storm import run_storm as storms
@@ -67,7 +68,7 @@ def command(
     if names:
         raise typer.Exit(list_scenarios())
     plan = plan_of(
-        (brokers, partitions, lost_replicas), paired=paired, targets=target or ["kafka-4.3.1"], jvm=jvm,
+        (brokers, partitions, lost_replicas), paired=paired, targets=target or [KAFKA], jvm=jvm,
         properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic, racks=racks,
         replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
         heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,

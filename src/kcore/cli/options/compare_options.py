@@ -65,7 +65,7 @@ def _names(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         old, _, new = text.partition("=")
         if not old or not new:
-            fail(f"--map {text}: give the name in the old run and that in the new one, as in kafka-4.3.1=kcore-kraft")
+            fail(f"--map {text}: give the name in the old run and that in the new one, as in kafka-4.4.0=kcore-kraft")
         if old in found:
             fail(f"--map {text}: {old} is {found[old]} already")
         found[old] = new

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kcore.cli.console import say
+from kcore.measure.processes.target import KAFKA
 
 Scenarios = Annotated[
     list[str] | None,
@@ -14,9 +15,9 @@ Targets = Annotated[
     list[str] | None,
     typer.Option(
         metavar="[LABEL=]TARGET",
-        help="HOST:PORT,... of running controllers, or controllers to start for the run: a release as kafka-4.3.1, "
-        "kafka:DIR with Kafka's jars, kcore-kraft; in ZooKeeper mode kafka-3.9.1-zk, kafka-zk:DIR, kcore-zk. Default "
-        "kafka-4.3.1. Several --target: one report compares them, by their labels.",
+        help=f"HOST:PORT,... of running controllers, or controllers to start for the run: a release as {KAFKA}, "
+        f"kafka:DIR with Kafka's jars, kcore-kraft; in ZooKeeper mode kafka-3.9.1-zk, kafka-zk:DIR, kcore-zk. Default "
+        f"{KAFKA}. Several --target: one report compares them, by their labels.",
     ),
 ]
 Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run of its own.")]

@@ -6,16 +6,15 @@ from typing import Annotated
 
 import typer
 
-from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_broker_settings
+from kcore.cli.options.release_option import ReleaseOption, check_release
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
@@ -23,7 +22,7 @@ from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    release: Annotated[str, typer.Option(help="The release of Kafka whose broker it imitates.")] = DEFAULT_RELEASE,
+    release: ReleaseOption = DEFAULT_RELEASE,
     metrics: MetricsOption = None,
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
@@ -42,8 +41,7 @@ def command(
     available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
-    if release not in FEATURES:
-        fail(f"--release {release}: {', '.join(FEATURES)}")
+    check_release(release)
     settings = read_broker_settings(config)
     settings = settings._replace(release=release, logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)

@@ -9,6 +9,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.properties_option import read_settings
+from kcore.cli.options.release_option import ReleaseOption, check_release
 from kcore.cli.options.scram_option import FORM, scram_records
 from kcore.cli.servers.quorum_format import controllers_of, print_formatted, voter_of
 from kcore.constants import KRAFT_VERSION
@@ -48,7 +49,7 @@ def command(
     add_scram: Annotated[
         list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with.")
     ] = None,
-    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
+    release: ReleaseOption = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directory of a controller, as `kafka-storage.sh format` does; prints its ids.
@@ -90,8 +91,7 @@ def features_of(
 
     Ends the command for an unknown release, version or level.
     """
-    if release not in RELEASES:
-        fail(f"--release {release}: {', '.join(RELEASES)}")
+    check_release(release)
     newest = RELEASES[release].newest if is_unstable_allowed else RELEASES[release].default
     name = newest if release_version is None else release_version
     try:

@@ -13,6 +13,7 @@ from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_settings
+from kcore.cli.options.release_option import ReleaseOption, check_release
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
@@ -20,11 +21,10 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DecodeError, NewerReleaseError, StorageError
-from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.newer_records import check_records
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
-from kcore.releases.known import RELEASES as KNOWN
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings
@@ -45,7 +45,7 @@ Parts = tuple[DiskRaftLog, Elections, Bootstrap]
 
 def command(
     config: Annotated[Path, typer.Option("--config", "-c", metavar="FILE", help="Kafka's server.properties.")],
-    release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
+    release: ReleaseOption = DEFAULT_RELEASE,
     kafka_way: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="The name of a departure from Kafka's rules to switch off, or `all`."),
@@ -63,8 +63,7 @@ def command(
     failed, 2 usage, or the address or the directory is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
-    if release not in RELEASES:
-        fail(f"--release {release}: {', '.join(RELEASES)}")
+    check_release(release)
     settings = read_settings(config)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
@@ -155,6 +154,6 @@ def _bootstrap(directory: Path, release: str) -> Bootstrap:
         level = MetadataVersion.parse(release).feature_level
         return Bootstrap.of_features({FEATURE_NAME: level}, "the default of the release")
     snapshot = read_snapshot(path)
-    check_records(snapshot.records, KNOWN[release], str(path))
+    check_records(snapshot.records, RELEASES[release], str(path))
     records = [Versioned(*decode_metadata_record(value)) for value in snapshot]
     return Bootstrap(records, f"the binary bootstrap metadata file {path}")

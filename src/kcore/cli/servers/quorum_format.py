@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ from kcore.constants import KRAFT_VERSION
 from kcore.errors import StorageError
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
-from kcore.releases.known import DEFAULT_RELEASE, RELEASES, ZOOKEEPER_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.storage.raft.raft_dir import RaftDirectory, random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 from kcore.types import Uuid
@@ -24,8 +24,10 @@ from kcore.types import Uuid
 CONTROLLER: Final = re.compile(r"(\d+)@(.+):(\d+):([0-9A-Za-z_-]{22})")
 # The features that the first active controller finalises, by release (Feature.PRODUCTION_FEATURES).
 FEATURES: Final = {
-    each.raft_level: {name: highest for name, (_, highest) in each.supported_features.items() if name != KRAFT_VERSION}
-    for each in (RELEASES[ZOOKEEPER_RELEASE], RELEASES[DEFAULT_RELEASE])
+    release.rpartition(".")[0]: {
+        name: highest for name, (_, highest) in each.supported_features.items() if name != KRAFT_VERSION
+    }
+    for release, each in RELEASES.items()
 }
 
 
@@ -45,7 +47,9 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="A dynamic quorum that begins with this node alone.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
-    level: Annotated[str, typer.Option(help="The release whose features a new cluster gets: 4.3 or 3.9.")] = "4.3",
+    level: Annotated[
+        str, typer.Option(help=f"The release whose features a new cluster gets: {', '.join(FEATURES)}.")
+    ] = DEFAULT_RELEASE.rpartition(".")[0],
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Format a metadata directory for `kcore quorum serve` or a controller of Kafka; prints its ids.
@@ -58,9 +62,7 @@ def command(
         fail("give either --initial-controllers or --standalone")
     if cluster_id and no_cluster_id:
         fail("give either --cluster-id or --no-cluster-id")
-    if level not in FEATURES:
-        fail(f"--level {level}: {' or '.join(FEATURES)}")
-    own = _uuid("--directory-id", directory_id)
+    own, features = _uuid("--directory-id", directory_id), _features(level)
     _uuid("--cluster-id", cluster_id)
     voters: tuple[Voter, ...] = ()
     if initial_controllers:
@@ -72,13 +74,20 @@ def command(
         format_directory,
         data,
         node_id=id,
-        features=FEATURES[level],
+        features=features,
         cluster_id=cluster_id,
         without_cluster_id=no_cluster_id,
         directory_id=own,
         initial_voters=voters,
     )
     print_formatted(make, id)
+
+
+def _features(level: str) -> Mapping[str, int]:
+    """The features of a release by the option --level; ends the command for an unknown one."""
+    if level not in FEATURES:
+        fail(f"--level {level}: {', '.join(FEATURES)}")
+    return FEATURES[level]
 
 
 def print_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:

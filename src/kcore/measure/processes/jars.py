@@ -93,7 +93,7 @@ def check_release(release: str, *, in_zookeeper: bool = False) -> None:
     """Raises TargetError for a text that is no release which kcore can start, without a look into Maven Central."""
     found = _RELEASE.fullmatch(release)
     if found is None:
-        raise TargetError(f"Kafka {release}: a release has a form such as 4.3.1")
+        raise TargetError(f"Kafka {release}: a release has a form such as 4.4.0")
     number = int(found[1]), int(found[2])
     if number < FIRST_RELEASE:
         raise TargetError(f"Kafka {release}: kcore starts releases from 3.7.0 on")

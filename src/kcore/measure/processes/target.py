@@ -15,9 +15,11 @@ from kcore.measure.processes.jars import check_release, kafka_jars
 from kcore.measure.processes.kcore_quorum import KCORE_KRAFT
 from kcore.net.address import address_flaw
 from kcore.net.request_context import PLAINTEXT
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.spark.java import java_home
 from kcore.suggestions import did_you_mean
 
+KAFKA: Final = f"kafka-{DEFAULT_RELEASE}"
 KAFKA_ZK: Final = "kafka-3.9.1-zk"
 KCORE_ZK: Final = "kcore-zk"
 OWN: Final = (KCORE_KRAFT, KCORE_ZK)
@@ -244,9 +246,7 @@ def _known(own: Sequence[str]) -> str:
     """The valid forms of a target, in words; only storms have addresses and ZooKeeper mode."""
     addresses = "HOST:PORT of a controller, several with commas, " if own is OWN else ""
     in_zookeeper = f", {KAFKA_ZK}, kafka-zk:DIR" if own is OWN else ""
-    return (
-        f"give {addresses}kafka-4.3.1 or another release, kafka:DIR with Kafka's jars{in_zookeeper}, {', '.join(own)}"
-    )
+    return f"give {addresses}{KAFKA} or another release, kafka:DIR with Kafka's jars{in_zookeeper}, {', '.join(own)}"
 
 
 def _is_address(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kcore.constants import MAX_BROKERS
 from kcore.errors import PlanError
-from kcore.measure.processes.target import Target, parse_targets
+from kcore.measure.processes.target import KAFKA, Target, parse_targets
 from kcore.measure.storm import targets as storm_targets
 from kcore.measure.storm.kraft.scenarios import ALL, LIMITS, SCENARIOS
 from kcore.measure.storm.run_security import SECURE, read_client
@@ -56,7 +56,7 @@ class Cell:
 class StormPlan:
     """The options of `kcore storm`. Empty `scenarios` means all that a target allows, without LIMITS."""
 
-    targets: tuple[str, ...] = ("kafka-4.3.1",)
+    targets: tuple[str, ...] = (KAFKA,)
     jvm: tuple[str, ...] = ()  # Options of the JVMs of targets, as `parse_targets` takes them.
     properties: tuple[str, ...] = ()
     java: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class StormPlan:
             _must(bool(self.scenarios_of(target)), f"nothing is left to run: {'; '.join(self.left_out())}")
             one = not target.in_zookeeper or (self.controllers == 1 and not self.master)
             _must(not (self.profile and target.addresses), f"--profile: kcore does not start the controllers at "
-                  f"{target.text}; give --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
+                  f"{target.text}; give --target {KAFKA} or kcore-kraft")  # fmt: skip
             _must(one, f"--target {target.name} has one controller, and its brokers run in this process: leave out "
                   "--controllers and --master")  # fmt: skip
         self._check_running()
@@ -151,7 +151,7 @@ class StormPlan:
         _must(not self.secure or self.secure in SECURE, f"--secure-with {self.secure} is not one of "
               f"{', '.join(SECURE)}")  # fmt: skip
         _must(not self.secure or any(target.can_be_secured for target in targets), "--secure is for KRaft controllers "
-              "that the run starts: --target kafka-4.3.1 or kcore-kraft")  # fmt: skip
+              "that the run starts: --target kafka-4.4.0 or kcore-kraft")  # fmt: skip
         _must(not self.command_config or any(target.addresses for target in targets), "--command-config is for "
               "controllers that run already: --target HOST:PORT")  # fmt: skip
 

@@ -14,8 +14,8 @@ from kcore.measure.hollow.fleet import cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes.controller_quorum import ControllerQuorum
 from kcore.measure.processes.kafka_quorum import KafkaQuorum
-from kcore.measure.processes.kcore_quorum import KcoreQuorum
-from kcore.measure.processes.target import KAFKA_ZK, KCORE_ZK, Target
+from kcore.measure.processes.kcore_quorum import KCORE_KRAFT, KcoreQuorum
+from kcore.measure.processes.target import KAFKA, KAFKA_ZK, KCORE_ZK, Target
 from kcore.measure.storm.kraft.scenarios import ALL as QUORUM_SCENARIOS
 from kcore.measure.storm.kraft.scenarios import BREAKS_CONTROLLER, NEEDS_OWN_QUORUM
 from kcore.measure.storm.run_security import RunSecurity
@@ -40,11 +40,11 @@ def left_out(target: Target, scenario: str, controllers: int) -> str:
     if target.in_zookeeper:
         return ""
     if scenario in BREAKS_CONTROLLER and not target.is_started:
-        return "it makes the active controller resign: start your own with --target kafka-4.3.1 or kcore-kraft"
+        return f"it makes the active controller resign: start your own with --target {KAFKA} or {KCORE_KRAFT}"
     if scenario not in NEEDS_OWN_QUORUM:
         return ""
     if not target.is_started:
-        return "it kills a controller: start your own with --target kafka-4.3.1 or kcore-kraft, and --controllers 3"
+        return f"it kills a controller: start your own with --target {KAFKA} or {KCORE_KRAFT}, and --controllers 3"
     return "" if controllers >= 3 else "it kills a controller, and another must take over: --controllers 3"
 
 

@@ -94,7 +94,7 @@ def test_an_entity_is_the_same_in_whatever_order_its_parts_come() -> None:
         (RATE, 0.0, f"Quota {RATE} must be greater than 0"),
         (RATE, 0.5, f"{RATE} cannot be a fractional value."),
         (RATE, 1.0 + 1e-7, None),
-        (RATE, float("inf"), f"Proposed value for {RATE} is too large for a LONG."),
+        (RATE, 1e19, f"Proposed value for {RATE} is too large for a LONG."),
         (RATE, 2.0**63, None),
         ("request_percentage", 0.25, None),
         ("connection_creation_rate", 1.0, "Invalid configuration key connection_creation_rate"),
@@ -117,8 +117,8 @@ def test_values_of_addresses() -> None:
     ]
 
 
-def test_not_a_number_is_written_once() -> None:
-    context = a_context()
+def test_not_a_number_is_written_once_in_4_3() -> None:
+    context = a_context(release="4.3.1")
     ask = entry(("user", "u"), ops=(("request_percentage", float("nan")),))
     applied(context, altered(context, ask))
     assert not altered(context, ask).records
@@ -174,3 +174,8 @@ def test_a_quota_is_finite_from_4_4_on(value: float) -> None:
     ]
     older = altered(a_context(release="4.3.1"), entry(("user", "a"), ops=ops))
     assert messages(older) == (["Quota request_percentage must be greater than 0"] if value < 0 else [None])
+
+
+def test_an_infinite_rate_is_too_large_in_4_3() -> None:
+    ask = entry(("user", "u"), ops=((RATE, float("inf")),))
+    assert messages(altered(a_context(release="4.3.1"), ask)) == [f"Proposed value for {RATE} is too large for a LONG."]

@@ -155,7 +155,7 @@ def test_20_000_topics_are_deleted_in_one_request() -> None:
 
 
 def test_kafkas_way_is_to_refuse_more_than_10_000() -> None:
-    context = a_cluster(kafka_way=KAFKA_WAY)
+    context = a_cluster(kafka_way=KAFKA_WAY, release="4.3.1")
     assert RECORD_LIMITS in KAFKA_WAY
     excessive = [(Errors.POLICY_VIOLATION, "Excessively large number of partitions per request.")]
     assert results(create(context, a_topic("a", 10_001))) == excessive
