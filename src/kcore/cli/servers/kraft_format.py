@@ -48,7 +48,8 @@ def command(
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
     ] = None,
     add_scram: Annotated[
-        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with.")
+        list[str] | None,
+        typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with; @FILE reads it."),
     ] = None,
     release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,

@@ -68,14 +68,12 @@ def started(
         yield None
         return
     if target.is_kcore:
-        quorum = KcoreQuorum(
-            controllers=controllers, properties=properties, protocol=made.protocol, format_options=made.format_options
-        )
+        quorum = KcoreQuorum(controllers=controllers, properties=properties, protocol=made.protocol, users=made.users)
     else:
         options = (*target.jvm_options, *java_options)
         quorum = KafkaQuorum(
             target.jars(), controllers=controllers, heap=heap, properties=properties, java_options=options,
-            java=target.java, protocol=made.protocol, format_options=made.format_options,
+            java=target.java, protocol=made.protocol, users=made.users,
         )  # fmt: skip
     try:
         quorum.start()
