@@ -236,7 +236,8 @@ class _CellRun:
                     self._partial(storm, name)
                 raise
             except Exception as error:  # Any error: the other scenarios may still give results.
-                self._failed(storm, name, _text_of(error))
+                ends = [node.end for node in (self.processes.nodes if self.processes else []) if node.end]
+                self._failed(storm, name, "; ".join((_text_of(error), *ends)))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
