@@ -92,6 +92,7 @@ async def features(address: str) -> dict[str, int]:
     ("release", "level", "number"),
     [
         pytest.param("4.3.1", "3.9-IV0", 21, marks=pytest.mark.long),
+        pytest.param("4.4.0", "4.4-IV2", 33, marks=pytest.mark.long),
         pytest.param("4.1.2", "4.1-IV1", 27, marks=pytest.mark.long),
         pytest.param("3.9.1", "3.9-IV0", 21, marks=pytest.mark.long),
     ],
@@ -142,7 +143,7 @@ def test_three_static_voters(tmp_path: Path) -> None:
         ("listener.security.protocol.map=CONTROLLER:SSL", "listener.name.controller.ssl.keystore.location is missing"),
         ("listener.security.protocol.map=CONTROLLER:SASL_PLAINTEXT", "sasl.enabled.mechanisms=GSSAPI: kcore has PLAIN"),
         ("sasl.kerberos.service.name=kafka", "sasl.kerberos.service.name: kcore has PLAIN and SCRAM"),
-        ("no.such.setting=1", "no.such.setting: Kafka 4.3.1 has no such setting"),
+        ("no.such.setting=1", "no.such.setting: Kafka 4.4.0 has no such setting"),
     ],
 )
 @pytest.mark.parametrize("verb", ["format", "run"])

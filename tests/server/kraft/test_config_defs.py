@@ -83,7 +83,7 @@ def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:
         ] == []
         lists = {name: fact.default for name, fact in facts.items() if fact.kind == "LIST"}
         assert lists == dict(KNOWN[release].broker_lists)
-    facts = config_facts("4.3.1", "server")
+    facts = config_facts("4.4.0", "server")
     assert facts.keys() == KNOWN_NAMES == DEFINITIONS.keys()
     for release in ("4.3.1", "4.4.0"):
         facts, defaults = config_facts(release, "server"), KNOWN[release].broker_defaults
@@ -113,7 +113,7 @@ def is_value(name: str, text: str) -> bool:
 
 
 def test_values_of_nodes_are_those_that_kafka_takes() -> None:
-    for name, fact in config_facts("4.3.1", "server").items():
+    for name, fact in config_facts("4.4.0", "server").items():
         if fact.kind == CLASSES or name in ("controller.quorum.voters", "controller.quorum.bootstrap.servers"):
             continue
         differing = taken_otherwise(fact, lambda text, name=name: is_value(name, text))  # type: ignore[misc]
@@ -130,7 +130,7 @@ def test_values_of_nodes_are_those_that_kafka_takes() -> None:
 def test_a_node_does_not_start_with_a_value_that_kafka_refuses(role: str) -> None:
     """For every setting, whether the node reads it or not."""
     read, least = (settings_of, CONTROLLER) if role == "controller" else (broker_settings_of, BROKER)
-    for name, fact in config_facts("4.3.1", "server").items():
+    for name, fact in config_facts("4.4.0", "server").items():
         if fact.kind == CLASSES or name in COMMON:
             continue
         for text, is_taken in fact.takes.items():

@@ -1,4 +1,4 @@
-"""Every setting of Kafka 4.3.1 is honoured, or refused, or named by a log line at the start."""
+"""Every setting of Kafka 4.4.0 is honoured, or refused, or named by a log line at the start."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +11,12 @@ import kcore
 from config_facts import config_facts
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.controller.kraft.admin.config_kinds import check_group, group_values
+from kcore.controller.kraft.admin.group_configs import ASSIGNOR
 from kcore.controller.kraft.effective_configs import EffectiveConfigs, synonyms
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
 from kcore.metadata.image.image import ClusterImage
+from kcore.releases.known import RELEASES
 from kcore.server.broker.topic_configs import settings_of as topic_settings_of
 from kcore.server.kraft_broker import kraft_broker_settings as of_broker
 from kcore.server.kraft_controller import kraft_controller_settings as of_controller
@@ -95,6 +97,8 @@ def names_read_of_topics(config: KraftControllerConfig, seen: set[str]) -> None:
     EffectiveConfigs(config, ClusterImage()).base_values()
     group_values("4.3.1", {}, config.static_configs)
     check_group("4.3.1", "a group", {name: value for name, value in assignments()}, config.static_configs)
+    given = {name: each.default or "" for name, each in RELEASES["4.4.0"].group_configs.items()}
+    check_group("4.4.0", "a group", given | {ASSIGNOR: "sticky"}, config.static_configs)
 
 
 def assignments() -> Iterator[tuple[str, str]]:
@@ -104,7 +108,7 @@ def assignments() -> Iterator[tuple[str, str]]:
 
 def test_a_controller_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = names_read(monkeypatch, of_controller, of_controller.settings_of, CONTROLLER)
-    config = KraftControllerConfig(7, "a cluster", static_configs=Watched({}, seen))
+    config = KraftControllerConfig(7, "a cluster", release="4.4.0", static_configs=Watched({}, seen))
     names_read_of_topics(config, seen)
     check_names_in_files(BY_CONTROLLERS - seen)
 
@@ -115,7 +119,7 @@ def test_a_broker_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None
     for codec in ("gzip", "lz4", "zstd"):
         topic_settings_of("a topic", Watched({"compression.type": codec}, of_topics), BrokerConfig(7))
     assert of_topics - {"message.timestamp.difference.max.ms"} == {*READ_OF_TOPICS.split()}
-    known = TOPIC_CONFIGS_OF["4.3.1"]
+    known = TOPIC_CONFIGS_OF["4.4.0"]
     seen |= {server for name in READ_OF_TOPICS.split() for server, _ in synonyms(known[name])}
     check_names_in_files(BY_BROKERS - seen)
 
@@ -134,7 +138,7 @@ def test_each_setting_is_honoured_or_refused_or_named(role: str, caplog: pytest.
     )
     honoured, least = (BY_CONTROLLERS, CONTROLLER) if is_controller else (BY_BROKERS, BROKER)
     groups: dict[str, set[str]] = {"honoured": set(), "refused": set(), "named": set()}
-    for name, fact in config_facts("4.3.1", "server").items():
+    for name, fact in config_facts("4.4.0", "server").items():
         value = next(
             text for text in (fact.default, *fact.takes) if text and (text == fact.default or fact.takes[text])
         )

@@ -58,8 +58,8 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("no.such.setting", "1", "no.such.setting: Kafka 4.3.1 has no such setting"),
-        ("zookeeper.connect", "x:1", "zookeeper.connect: Kafka 4.3.1 has no such setting"),
+        ("no.such.setting", "1", "no.such.setting: Kafka 4.4.0 has no such setting"),
+        ("zookeeper.connect", "x:1", "zookeeper.connect: Kafka 4.4.0 has no such setting"),
         ("process.roles", "broker,controller", "kcore runs only a controller"),
         ("node.id", "-1", "give a number from 0"),
         ("broker.session.timeout.ms", "soon", "give a number from 1"),

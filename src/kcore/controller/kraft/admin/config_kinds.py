@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from kcore.controller.kraft.admin.group_configs import ASSIGNOR, assignors, check_own, check_reset
+from kcore.controller.kraft.admin.group_configs import ASSIGNOR, ASSIGNORS, assignors, check_own, check_reset
 from kcore.controller.rules.topic_configs import check_value
 from kcore.java_hash import hash_map_order, java_split
 from kcore.protocol_errors import Errors
@@ -114,7 +114,8 @@ def _check_names(known: TopicConfigs, configs: Mapping[str, str]) -> None:
 def group_defaults(release: str) -> frozenset[str]:
     """The settings of server.properties that `check_group` reads."""
     bounds = (name for each in RELEASES[release].group_bounds for name in (each.lowest, each.highest) if name)
-    return frozenset([*bounds, *(f"group.{name}" for name in RELEASES[release].group_configs)])
+    names = RELEASES[release].group_configs
+    return frozenset([*bounds, *(ASSIGNORS if name == ASSIGNOR else f"group.{name}" for name in names)])
 
 
 def _default(config: TopicConfig, static: Mapping[str, str]) -> str:
