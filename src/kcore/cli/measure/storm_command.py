@@ -66,15 +66,13 @@ def command(
     """
     if names:
         raise typer.Exit(list_scenarios())
-    if secure_with is not None and not secure:
-        fail(f"--secure-with {secure_with} is the protocol of --secure: give --secure, too")
     plan = plan_of(
         (brokers, partitions, lost_replicas), paired=paired, targets=target or ["kafka-4.3.1"], jvm=jvm,
         properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic, racks=racks,
         replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
         heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
         profile=profile, session_timeout_ms=session_timeout, pids=pid, command_config=str(command_config or ""),
-        secure=(secure_with or storm_options.SECURE_WITH) if secure else "")  # fmt: skip
+        secure=_protocol(secure, secure_with))  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 
@@ -89,6 +87,13 @@ def list_scenarios() -> Exit:
     for name, scenario in LIMITS.items():
         say(_line(name, scenario))
     return Exit.GOOD
+
+
+def _protocol(secure: bool, secure_with: str | None) -> str:
+    """The security protocol of --secure; empty without it."""
+    if secure_with is not None and not secure:
+        fail(f"--secure-with {secure_with} is the protocol of --secure: give --secure, too")
+    return (secure_with or storm_options.SECURE_WITH) if secure else ""
 
 
 def _line(name: str, scenario: Callable[..., Any]) -> str:

@@ -46,8 +46,7 @@ def command(
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
     ] = None,
     add_scram: Annotated[
-        list[str] | None,
-        typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with; @FILE reads it."),
+        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user to begin with, or @FILE.")
     ] = None,
     release: Annotated[str, typer.Option(help="The release of Kafka whose rules are used.")] = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
