@@ -64,7 +64,7 @@ def kafka(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> It
         heap="256m",
         listeners={"SECURE": "SASL_SSL"},
         properties="\n".join(f"listener.name.secure.{key}={value}" for key, value in secure.items()),
-        format_options=[option for one in scram for option in ("--add-scram", one)],
+        users=scram,
     ) as running:
         asyncio.run(until_active(running))
         yield running

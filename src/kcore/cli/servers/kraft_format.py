@@ -47,7 +47,7 @@ def command(
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
     ] = None,
     add_scram: Annotated[
-        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with.")
+        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user to begin with, or @FILE.")
     ] = None,
     release: ReleaseOption = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
