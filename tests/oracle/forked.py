@@ -69,11 +69,7 @@ class _Forked:
 
 
 class ForkedNode(Node):
-    """A node of kcore's; `arguments` are those of the command `kcore`."""
-
-    def __init__(self, node_id: int, port: int, folder: Path, arguments: Sequence[object], ready: str) -> None:
-        super().__init__(node_id, port, folder, [], ready)
-        self._arguments = [*map(str, arguments)]
+    """A node of kcore's; its command has the arguments of `kcore`."""
 
     @property
     def is_ready(self) -> bool:
@@ -84,7 +80,7 @@ class ForkedNode(Node):
         assert not self.is_running, f"{self.name} runs already"
         self._begin = self.log.stat().st_size if self.log.exists() else 0
         self.log.touch()
-        process = _context().Process(target=_run, args=(self._arguments, self.log), daemon=True)
+        process = _context().Process(target=_run, args=(self._command, self.log), daemon=True)
         process.start()
         self._process = _Forked(process)  # type: ignore[assignment]
         if wait:

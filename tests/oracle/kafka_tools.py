@@ -9,7 +9,8 @@ from kcore.measure.processes.jars import fetch, kafka_jars
 from kcore.measure.processes.zk_cluster import ZK_RELEASE
 from kcore.spark.java import cache_directory, java_home
 
-RELEASE = "4.3.1"
+RELEASE = "4.4.0"
+OLDER_RELEASE = "4.3.1"  # A part of the tests runs with its nodes, too.
 DUMP_LOG_SEGMENTS = "org.apache.kafka.tools.DumpLogSegments"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -32,6 +33,7 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 DELEGATION_TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 GROUPS = "org.apache.kafka.tools.GroupsCommand"
 METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+MOVED = {"4.4.0": {CONFIGS: "org.apache.kafka.tools.ConfigCommand"}}  # Main classes with another name, by release.
 OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
 
 
@@ -46,6 +48,7 @@ def class_path(release: str) -> str:
 def tool_command(main: str, *arguments: object, release: str = ZK_RELEASE) -> list[str]:
     """The command line of one of Kafka's tools, by its main class."""
     java = str(java_home() / "bin" / "java")
+    main = MOVED.get(release, {}).get(main, main)
     return [java, *OPTIONS, "-cp", class_path(release), main, *map(str, arguments)]
 
 

@@ -16,8 +16,8 @@ from kcore.measure.processes.started import Started
 from kcore.measure.processes.zk_cluster import LIGHT
 from kcore.storage.meta_properties import MetaProperties, write_meta_properties
 from kcore.types import Uuid
-from oracle.kafka_tools import RELEASE, tool_command
-from oracle.raft_quorums import LOGS
+from oracle.kafka_tools import CONFIGS, RELEASE, TOPICS, tool_command
+from oracle.raft_quorums import LOGS, until
 
 KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
 KCORE_BROKER: Final = (*KCORE[:-2], "broker", "kraft")
@@ -60,6 +60,7 @@ broker.heartbeat.interval.ms=500
 HEAP: Final = "384m"
 SERVER_STARTED: Final = "Kafka Server started"
 FIRST_CONTROLLER: Final = 101
+CORDONED: Final = "cordoned.log.dirs"
 REAL: Final = os.environ.get("KCORE_ORACLE_CONTROLLERS") == "kafka"
 """Whether the clusters of this run have Kafka's own controllers, to see what the tests make of them."""
 
@@ -86,7 +87,7 @@ class Node(JavaProcess):
 
 
 class KraftCluster(Started):
-    """kcore's controllers with ids from 101 on, in a dynamic quorum; Kafka 4.3.1's brokers with ids from 1 on."""
+    """kcore's controllers with ids from 101 on, in a dynamic quorum; Kafka's brokers with ids from 1 on."""
 
     def __init__(
         self,
@@ -99,6 +100,8 @@ class KraftCluster(Started):
         log_dirs: int | Sequence[int] = 1,
         real: Collection[int] | None = None,
         kcore_brokers: Collection[int] = (),
+        release: str = RELEASE,
+        formatted_by_kafka: bool = False,
     ) -> None:
         """`properties`: of the controllers; `options`: of their format; `log_dirs`: how many each broker has.
 
@@ -106,10 +109,13 @@ class KraftCluster(Started):
 
         `real`: ids of controllers that are Kafka's own; by default none, or all where KCORE_ORACLE_CONTROLLERS is
         `kafka`, to see what a test makes of them. `kcore_brokers`: ids of brokers that are kcore's own.
+
+        `release`: of Kafka, of the nodes and the tools; kcore's nodes follow its rules. `formatted_by_kafka`: Kafka's
+        tool formats the directories of kcore's controllers, too.
         """
         ids = range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers)
         self.real = frozenset((ids if REAL else ()) if real is None else real)
-        self._options = options
+        self.release, self._options, self._formatted_by_kafka = release, options, formatted_by_kafka
         self._of_brokers, self._kcore_brokers = of_brokers, frozenset(kcore_brokers)
         self._log_dirs = [log_dirs] * brokers if isinstance(log_dirs, int) else log_dirs
         self.cluster_id, self.folder = random_uuid(), Path(tempfile.mkdtemp(prefix="kcore-kraft-"))
@@ -155,20 +161,27 @@ class KraftCluster(Started):
         place = self.folder / f"controller-{node_id}"
         if node_id in self.real:
             return Node(node_id, port, place, self._java(place), SERVER_STARTED)
-        command = [*KCORE, "run", "-c", place / "server.properties"]
+        command = [*KCORE, "run", "-c", place / "server.properties", "--release", self.release]
         return Node(node_id, port, place, command, f"controller {node_id} listens")
 
     def _java(self, place: Path) -> list[object]:
         """A server of Kafka's own."""
-        java = tool_command("", release=RELEASE)[0]
+        java = tool_command("", release=self.release)[0]
         logs = f"-Dlog4j2.configurationFile={self.folder}/log4j2.properties"
-        command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(RELEASE)}/*"]
+        command = [java, "-XX:-UsePerfData", f"-Xmx{HEAP}", *LIGHT, logs, "-cp", f"{kafka_jars(self.release)}/*"]
         return [*command, "kafka.Kafka", place / "server.properties"]
+
+    def upgrade(self, node: Node, release: str) -> None:
+        """The node's next start is of that release."""
+        jars = [f"{kafka_jars(each)}/*" for each in (self.release, release)]
+        changes = {self.release: release, jars[0]: jars[1]}
+        node._command = [changes.get(each, each) for each in node._command]
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
         place = self.folder / f"broker-{node_id}"
         is_kcore = node_id in self._kcore_brokers
-        command = [*KCORE_BROKER, "run", "-c", place / "server.properties"] if is_kcore else self._java(place)
+        own = [*KCORE_BROKER, "run", "-c", place / "server.properties", "--release", self.release]
+        command = own if is_kcore else self._java(place)
         node = Node(node_id, port, place, command, f"broker {node_id} is RUNNING" if is_kcore else SERVER_STARTED)
         node.second_address = f"127.0.0.1:{second_port}"
         data = self.log_dirs(node)
@@ -213,14 +226,38 @@ class KraftCluster(Started):
         return ",".join(f"{each.node_id}@{each.address}:{each.directory_id}" for each in self.controllers)
 
     def _run_format(self, node: Node, options: Sequence[str]) -> None:
-        of_kafka = tool_command("kafka.tools.StorageTool", "format", release=RELEASE)
-        program = of_kafka if node.node_id in self.real else [*KCORE, "format"]
+        of_kafka = tool_command("kafka.tools.StorageTool", "format", release=self.release)
+        is_of_kafka = self._formatted_by_kafka or node.node_id in self.real
+        program = of_kafka if is_of_kafka else [*KCORE, "format", "--release", self.release]
         command = [*program, "-c", str(node.properties), "-t", self.cluster_id, *options]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
 
+    def place(self, topic: str, assignment: str, *options: object) -> None:
+        """Creates a topic with these replicas, as --replica-assignment has them.
+
+        Controllers refuse cordoned brokers from 4.4.0 on: kcore's brokers are not cordoned meanwhile.
+        """
+        at = ("--bootstrap-server", self.brokers[0].address)
+        of_kcore = [("--entity-type", "brokers", "--entity-name", each) for each in sorted(self._kcore_brokers)]
+        for broker in of_kcore:
+            self.tool(CONFIGS, *at, "--alter", *broker, "--add-config", f"{CORDONED}=")
+        create = (TOPICS, *at, "--create", "--topic", topic, "--replica-assignment", assignment, *options)
+        done = [self.try_tool(*create)]
+
+        def is_created() -> bool:
+            is_cordoned = "log directories are cordoned" in done[-1][1]
+            assert done[-1][0] == 0 or is_cordoned, done[-1]
+            if is_cordoned:  # The next heartbeat of the broker says that it is not.
+                done.append(self.try_tool(*create))
+            return done[-1][0] == 0
+
+        until(is_created, lambda: done[-1])
+        for broker in of_kcore:
+            self.tool(CONFIGS, *at, "--alter", *broker, "--delete-config", CORDONED)
+
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
-        """Runs one of Kafka 4.3.1's tools, which must succeed; returns its stdout."""
+        """Runs one of Kafka's tools, which must succeed; returns its stdout."""
         code, printed, complaints = self.try_tool(main, *arguments, given=given, timeout_s=timeout_s)
         assert code == 0, f"{main} {arguments}: {code}\n{printed}\n{complaints}"
         return printed
@@ -229,7 +266,7 @@ class KraftCluster(Started):
         self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120
     ) -> tuple[int, str, str]:
         """A tool's exit code, what it prints, and what it complains about."""
-        command = tool_command(main, *arguments, release=RELEASE)
+        command = tool_command(main, *arguments, release=self.release)
         done = subprocess.run(
             command, input=given, capture_output=True, encoding="utf-8", check=False, timeout=timeout_s
         )

@@ -148,6 +148,10 @@ class Watch(Observer):
         """The id of the quorum's leader, -1 if the observer does not know it."""
         return self.server.node.leader_id
 
+    @property
+    def voter_ids(self) -> list[int]:
+        return sorted(self.server.node.voters.ids)
+
     def claim(self, claim: Claim) -> None:
         """To be looked at in the next check."""
         self.partitions.claims.append(claim)

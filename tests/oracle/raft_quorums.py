@@ -19,6 +19,7 @@ from kcore.measure.processes.local_process import free_ports, random_uuid
 from kcore.measure.processes.started import Started
 from kcore.measure.processes.zk_cluster import LIGHT
 from kcore.raft.membership.replicas import Address
+from kcore.releases.known import RELEASES
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.schema.describe_quorum import ReplicaState
 from kcore.server.quorum_node.describe import describe_quorum
@@ -28,7 +29,7 @@ KCORE: Final = (sys.executable, "-c", "from kcore.cli import main; main()", "quo
 METADATA_QUORUM: Final = "org.apache.kafka.tools.MetadataQuorumCommand"
 HEAP: Final = "256m"
 DIRECTORY_ID: Final = re.compile(r"directory\.id=(\S+)")
-LOGS: Final = {"log4j.properties": LOG4J, "log4j2.properties": LOG4J2}  # 3.9.1 comes with reload4j, 4.3.1 with log4j 2.
+LOGS: Final = {"log4j.properties": LOG4J, "log4j2.properties": LOG4J2}  # 3.9.1 comes with reload4j, 4.x with log4j 2.
 
 
 class Member(JavaProcess):
@@ -180,13 +181,12 @@ class RaftQuorum(Started):
         ids = ["--cluster-id", self.cluster_id, "--directory-id", node.directory_id]
         if self.dynamic and not joins:
             ids += ["--initial-controllers", self._initial_controllers()]
-        self._run(
-            [*KCORE, "format", "--id", str(node.node_id), "--data", str(node.data), "--level", self.release[:3], *ids]
-        )
+        level = ("--level", RELEASES[self.release].raft_level)
+        self._run([*KCORE, "format", "--id", str(node.node_id), "--data", str(node.data), *level, *ids])
         voters = ",".join(f"{each.node_id}@{each.address}" for each in self.voters)
         known = ["--bootstrap-controller", self.bootstrap] if self.dynamic else ["--voters", voters]
         node._command += ["--id", str(node.node_id), "--data", str(node.data), "--listen", node.address, *known]
-        node._command += ["--level", self.release[:3], *self._options]
+        node._command += [*level, *self._options]
 
     def _run(self, command: Sequence[str]) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

@@ -17,7 +17,7 @@ def class_path(release: str) -> str:
     return f"{kafka_jars(release)}/*"
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_the_definitions_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/recorder/ConfigFacts.java | gzip -9n`."""
     lines = [line for line in printed("ConfigFacts.java", class_path(release)).splitlines() if line.startswith("{")]
@@ -25,7 +25,7 @@ def test_the_definitions_are_those_of_the_jars(release: str) -> None:
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in recorded]
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_the_version_texts_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/recorder/MetadataVersionTexts.java | gzip -9n`."""
     recorded = gzip.decompress((DATA / f"version_texts_{release}.json.gz").read_bytes())

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from kcore.measure.processes.local_process import free_ports
-from oracle.kafka_tools import CONSOLE_CONSUMER, RELEASE, TOPICS, tool_command
+from oracle.kafka_tools import CONSOLE_CONSUMER, OLDER_RELEASE, TOPICS, tool_command
 from pages.markdown import ROOT, blocks_of
 
 MAIN_CLASSES = {
@@ -23,7 +23,7 @@ def distribution(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     for script, main in MAIN_CLASSES.items():
         path = folder / "bin" / script
-        command = " ".join(f"'{each}'" for each in tool_command(main, release=RELEASE))
+        command = " ".join(f"'{each}'" for each in tool_command(main, release=OLDER_RELEASE))
         path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         path.chmod(0o755)
     return folder

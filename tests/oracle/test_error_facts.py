@@ -12,7 +12,7 @@ from kcore.spark.java import java_home
 FACTS = Path(__file__).parents[1] / "data" / "errors"
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_the_codes_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/oracle/ErrorFacts.java`."""
     command = [str(java_home() / "bin" / "java"), "-cp", f"{kafka_jars(release)}/*"]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kcore.schema.coordinators.groups import ClassicMemberMetadata, ConsumerGroupMemberMetadataValue
-from kcore.schema.coordinators.streams_groups import StreamsGroupMetadataValue
 from kcore.schema.kinds import INTEGER_RANGES, Kind
 from kcore.schema.structure import Data
 from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, Types
@@ -36,17 +35,7 @@ def member(empty: bool) -> ConsumerGroupMemberMetadataValue:
     return message
 
 
-def streams_group(empty: bool) -> StreamsGroupMetadataValue:
-    """Without the fields of 4.4.0, which the decoders of 4.3.1 lack."""
-    message: StreamsGroupMetadataValue = filled(plan(StreamsGroupMetadataValue, 0), empty)
-    message.stored_description_topology_epoch = message.failed_description_topology_epoch = -1
-    return message
-
-
-OWN: dict[type[Data], Callable[[bool], Data]] = {
-    ConsumerGroupMemberMetadataValue: member,
-    StreamsGroupMetadataValue: streams_group,
-}
+OWN: dict[type[Data], Callable[[bool], Data]] = {ConsumerGroupMemberMetadataValue: member}
 
 
 def value_of(step: Step, empty: bool) -> Any:

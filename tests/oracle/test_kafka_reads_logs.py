@@ -1,4 +1,4 @@
-"""Kafka 4.3.1's own dump tool reads kcore's logs without a complaint, and prints them as kcore does."""
+"""Kafka 4.4.0's own dump tool reads kcore's logs without a complaint, and prints them as kcore does."""
 
 from pathlib import Path
 from random import Random

@@ -68,7 +68,7 @@ def start_from_ours(node: Member, release: str) -> ClusterImage:
     return image
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
 def test_kafka_dumps_it_like_its_own_and_starts_from_it(release: str, tmp_path: Path) -> None:
     with RaftQuorum(release, real=1, kcore=0, broker=True, properties=SNAPSHOT_OFTEN) as quorum:
         [controller], [broker] = quorum.real, quorum.brokers

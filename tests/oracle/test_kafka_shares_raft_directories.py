@@ -16,12 +16,16 @@ from kcore.types import Uuid
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
-from oracle.kafka_tools import dump_log
+from oracle.kafka_tools import RELEASE, dump_log
 from oracle.raft_quorums import Member, RaftQuorum, until
 from storage import building
 
 ANY = 2**62
-FEATURES = {"3.9.1": {"metadata.version": 21}, "4.3.1": {"metadata.version": 30, "transaction.version": 2}}
+FEATURES = {
+    "3.9.1": {"metadata.version": 21},
+    "4.3.1": {"metadata.version": 30, "transaction.version": 2},
+    "4.4.0": {"metadata.version": 33, "transaction.version": 2},
+}
 
 
 class FormattedByKcore(RaftQuorum):
@@ -42,7 +46,7 @@ class FormattedByKcore(RaftQuorum):
         )
 
 
-@pytest.mark.parametrize(("release", "dynamic"), [("3.9.1", False), ("4.3.1", False), ("4.3.1", True)])
+@pytest.mark.parametrize(("release", "dynamic"), [("3.9.1", False), ("4.3.1", True), ("4.4.0", False), ("4.4.0", True)])
 def test_kafka_runs_in_a_directory_of_kcores_and_the_other_way_round(release: str, dynamic: bool) -> None:
     written, epoch = b"", 0
     with FormattedByKcore(release, real=1, kcore=0, dynamic=dynamic) as quorum:
@@ -81,7 +85,7 @@ def read(log: DiskRaftLog) -> list[bytes]:
 
 def test_kafka_cuts_what_kcore_had_flushed(caplog: pytest.LogCaptureFixture) -> None:
     """A former leader's end, which nobody else has: the recovery point of kcore's is beyond the end afterwards."""
-    with RaftQuorum("4.3.1", real=3, kcore=0) as quorum:
+    with RaftQuorum(RELEASE, real=3, kcore=0) as quorum:
         former = quorum.leader()
         former.kill()
         with DiskRaftLog(former.log_folder) as log:

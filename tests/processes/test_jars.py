@@ -119,9 +119,23 @@ def test_a_release_that_cannot_be_resolved_whole_is_not_pinned(registry: Path) -
 
 def test_a_damaged_lock_file_is_one_line(registry: Path) -> None:
     folder = jars.kafka_jars(RELEASE)
-    for text in ("x", "x y", "x a/b/c"):
+    right = (folder / jars.PINNED).read_text()
+    kafka = next(line for line in right.splitlines() if "kafka_2.13" in line)
+    others = [line for line in right.splitlines() if line != kafka]
+    sha256 = "0" * 64
+    for text, said in (
+        ("x", "'x' is not a SHA-256 and the path of a jar"),
+        ("x a/b/c", "is not a SHA-256"),
+        (f"{sha256}  a/../b/1/b-1.jar", "is not a SHA-256"),
+        (f"{sha256}  a/b/1/c-1.jar", "a lock file names jars without a classifier"),
+        (right[:-20], "is not the path|without a classifier"),
+        ("", f"it does not name Kafka {RELEASE}"),
+        ("\n".join(others), f"it does not name Kafka {RELEASE}"),
+        (right.replace(RELEASE, "4.78.1"), f"it does not name Kafka {RELEASE}"),
+        (kafka, r"it does not name \S+\.jar"),
+    ):
         (folder / jars.PINNED).write_text(text)
-        with pytest.raises(TargetError, match=r"jars\.lock: ") as refused:
+        with pytest.raises(TargetError, match=rf"jars\.lock: .*({said}).*: remove {folder}, and") as refused:
             jars.kafka_jars(RELEASE)
         assert "\n" not in str(refused.value)
 

@@ -37,6 +37,15 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
+def test_its_end_is_the_exit_code_and_the_last_line(tmp_path: Path) -> None:
+    it = process(tmp_path)
+    assert it.end == "", "it was not started"
+    it.start()
+    assert it.end == ""
+    it.terminate()
+    assert it.end == "it has ended with exit code 143: stopping"
+
+
 def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
     it = process(tmp_path)
     it.start()

@@ -88,6 +88,10 @@ def test_the_options_of_a_program_are_in_its_classes(tmp_path: Path) -> None:
         jar.writestr("kafka/tools/Other.class", b"--other")
     assert has_option(tmp_path, "kafka.tools.StorageTool", "--initial-controllers")
     assert not has_option(tmp_path, "kafka.tools.StorageTool", "--other")
+    damaged = (tmp_path / "kafka.jar").read_bytes().replace(b"--initial", b"--INITIAL", 1)
+    (tmp_path / "kafka.jar").write_bytes(damaged)
+    with pytest.raises(TargetError, match=r"kafka\.jar: the jar is damaged: Bad CRC-32"):
+        has_option(tmp_path, "kafka.tools.StorageTool", "--initial-controllers")
 
 
 def test_builds_are_columns_of_rows_and_a_table() -> None:

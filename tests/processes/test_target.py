@@ -111,12 +111,40 @@ def test_a_label_that_begins_like_another_has_options_of_its_own() -> None:
         (["h:1", "g1=kafka-4.4.0"], {"properties": ["h:1:a=b"]}, "h:1 runs already"),
         (["g1=kafka-4.4.0"], {"java": ["/nowhere"]}, "there is no program java at /nowhere"),
         (["g1=kafka-4.4.0"], {"java": ["g2:/nowhere"]}, "labels: g1"),
+        (["g1=kafka-4.4.0"], {"java": ["~no.such.user/jdk"]}, "--java ~no.such.user/jdk: .* no user no.such.user"),
+        (["g1=kafka-4.4.0"], {"java": ["g1:" + "a" * 300]}, "there is no program java"),
+        (["kafka:~no.such.user/kafka"], {}, "--target kafka:~no.such.user/kafka: there is no user no.such.user"),
+        (["k=kcore-kraft"], {"properties": ["k:ssl.keystore.key=Geheim"]}, "ssl.keystore.key: .*give --secure$"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_one_line(names: list[str], options: dict[str, list[str]], said: str) -> None:
     with pytest.raises(TargetError, match=said) as refused:
         parse_targets(names, **options)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.truststore.location",
+        "ssl.key.password",
+        "ssl.client.auth",
+        "sasl.enabled.mechanisms",
+        "sasl.mechanism.controller.protocol",
+        "listener.name.controller.plain.sasl.jaas.config",
+        "listener.name.controller.ssl.keystore.certificate.chain",
+        "delegation.token.secret.key",
+        "password.encoder.secret",
+    ],
+)
+def test_a_property_that_secure_sets_or_that_is_secret_is_refused_without_its_value(name: str) -> None:
+    with pytest.raises(TargetError, match=f"^--property {name}: .*: give --secure$"):
+        parse_targets(["kcore-kraft"], properties=[f"{name}=Geheim"])
+
+
+def test_other_settings_of_tls_are_properties() -> None:
+    [kcore] = parse_targets(["kcore-kraft"], properties=["ssl.enabled.protocols=TLSv1.2"])
+    assert kcore.properties == ("ssl.enabled.protocols=TLSv1.2",)
 
 
 @pytest.mark.parametrize("name", sorted(TOOL_PROPERTIES))
@@ -142,6 +170,10 @@ def test_the_jars_are_in_the_folder_or_in_its_libs(tmp_path: Path, monkeypatch: 
         jars_in(tmp_path)
     with pytest.raises(TargetError, match="is no folder: name an unpacked distribution"):
         jars_in(tmp_path / "nowhere")
+    with pytest.raises(TargetError, match=r"a{300}: File name too long$"):
+        jars_in(tmp_path / ("a" * 300))
+    with pytest.raises(TargetError, match=r"/a:b: a class path of Java has no path with ':'"):
+        jars_in(tmp_path / "a:b")
     (tmp_path / "libs").mkdir()
     (tmp_path / "libs" / "a.jar").touch()
     assert Target.parse(f"kafka:{tmp_path}").jars() == tmp_path / "libs"

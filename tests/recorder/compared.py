@@ -19,6 +19,7 @@ from controller.kraft.recorded.story_wire import Json
 from controller.kraft.stories import Follower
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.measure.processes.local_process import free_ports
+from kcore.releases.known import NEWEST
 from recorder.real_controller import Jvm, class_path
 from recorder.settings import LEVELS, Setup
 from recorder.story import Story
@@ -53,7 +54,7 @@ def differences(story: Json) -> list[Difference]:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Record new stories of a real controller and compare kcore with them.")
-    parser.add_argument("--release", choices=sorted(LEVELS), default="4.3.1")
+    parser.add_argument("--release", choices=sorted(LEVELS), default=NEWEST.name)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--turns", type=int, choices=(1, 3), help="so many controllers, which stop and start again")

@@ -9,6 +9,7 @@ from controller.kraft.recorded.story_wire import Json
 NODE: Final = 3000
 SESSION_MS: Final = 1_000_000
 _LEVELS: Final = {
+    "4.4.0": "3.3-IV3 3.5-IV2 3.7-IV4 3.9-IV0 4.0-IV1 4.1-IV1 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2",
     "4.3.1": "3.3-IV3 3.4-IV0 3.5-IV2 3.6-IV2 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 4.0-IV1 4.0-IV3 4.1-IV1 4.2-IV1 4.3-IV0",
     "4.1.2": "3.3-IV3 3.4-IV0 3.6-IV2 3.7-IV4 3.9-IV0 4.0-IV1 4.0-IV3 4.1-IV1",
     "3.9.1": "3.3-IV3 3.4-IV0 3.5-IV2 3.6-IV2 3.7-IV2 3.7-IV4 3.8-IV0 3.9-IV0",

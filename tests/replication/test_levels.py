@@ -3,6 +3,7 @@
 import pytest
 
 from kcore.errors import LevelError
+from kcore.releases.known import NEWEST
 from kcore.replication.levels import Level, level_of
 
 
@@ -12,7 +13,7 @@ from kcore.replication.levels import Level, level_of
         ("3.9.1", Level(True, "3.9.1", "3.9-IV0")),
         ("zookeeper:2.8-IV1", Level(True, "3.9.1", "2.8-IV1")),
         ("4.1.2", Level(False, "4.1.2", "4.1-IV1")),
-        ("3.6-IV0", Level(False, "4.3.1", "3.6-IV0")),
+        ("3.6-IV0", Level(False, NEWEST.name, "3.6-IV0")),
         ("3.6-IV0@3.9.1", Level(False, "3.9.1", "3.6-IV0")),
         ("4.3.1", Level(False, "4.3.1", "4.3-IV0")),
         ("3.0-IV1", Level(False, "3.9.1", "3.0-IV1")),

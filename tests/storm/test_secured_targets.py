@@ -1,5 +1,6 @@
 """`--secure` and `--command-config`: the cells of a plan, the settings that a run makes, and the report's figures."""
 
+import subprocess
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -8,11 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
-from kcore.errors import PlanError
+from kcore.errors import PlanError, TargetError
 from kcore.measure.hollow.fleet import Fleet, Options
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.secured import certificates
+from kcore.measure.processes import controller_quorum
 from kcore.measure.processes.target import Target
 from kcore.measure.storm import run_storm as run
+from kcore.measure.storm.kraft.kraft_storm import Storm
 from kcore.measure.storm.report_rows import Row, row_of
 from kcore.measure.storm.report_security import security_costs
 from kcore.measure.storm.report_table import COSTS, cells_of, findings
@@ -57,6 +61,7 @@ def test_the_protocol_of_running_controllers_is_in_the_file(tmp_path: Path):
     [
         (["--secure", "--target", "here:9093"], "--secure is for KRaft controllers that the run starts"),
         (["--secure", "--target", "kcore-zk"], "--secure is for KRaft controllers that the run starts"),
+        (["--secure-with", "SSL", "--target", "kcore-kraft"], "--secure-with SSL is the protocol of --secure"),
         (["--secure", "--secure-with", "TLS"], "--secure-with TLS is not one of SSL, SASL_PLAINTEXT, SASL_SSL"),
         (
             ["--command-config", "FILE", "--target", "kcore-kraft"],
@@ -99,9 +104,38 @@ def test_rows_without_a_protocol_are_plaintext_rows():
 
 def test_a_run_makes_other_secrets_each_time_and_shows_none():
     first, second = RunSecurity.made("SASL_SSL"), RunSecurity.made("SASL_SSL")
-    assert first.properties != second.properties and first.format_options != second.format_options
-    assert first.client.own_sasl is not None and first.client.own_sasl.password in first.format_options[1]
+    assert first.properties != second.properties and first.users != second.users
+    assert first.client.own_sasl is not None and first.client.own_sasl.password in first.users[0]
     assert first.client.own_sasl.password not in repr(first) and "PRIVATE KEY" not in repr(first)
+
+
+def test_the_format_command_has_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other users of the machine can read command lines."""
+    commands: list[list[str]] = []
+    run_command = subprocess.run
+
+    def recorded(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        commands.append(command)
+        return run_command(command, **options)
+
+    monkeypatch.setattr(controller_quorum.subprocess, "run", recorded)
+    monkeypatch.setattr(controller_quorum.Node, "start", lambda self, wait: None)
+    monkeypatch.setattr(controller_quorum.Node, "await_ready", lambda self: None)
+    made = RunSecurity.made("SASL_PLAINTEXT")
+    assert made.client.own_sasl is not None
+    with started(PLAIN.secured("SASL_PLAINTEXT"), 1, "1g", (), made):
+        [command] = commands
+        assert "--add-scram" in command and made.client.own_sasl.password not in " ".join(command)
+
+
+def test_keys_that_hollow_brokers_cannot_use_end_the_check_of_targets(tmp_path: Path) -> None:
+    """OpenSSL reads this form of a certificate, and the loop does not."""
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(certificates("a")[0].replace("CERTIFICATE", "TRUSTED CERTIFICATE"))
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={trusted}\n")
+    with pytest.raises(TargetError, match=r"TLS of the hollow brokers: .*trusted certificates"):
+        run.check_targets(StormPlan(targets=("here:9093",), command_config=str(file)))
 
 
 @pytest.mark.long
@@ -121,6 +155,20 @@ async def test_hollow_brokers_of_a_run_under_three_controllers_of_kcore(protocol
                 assert fleet.errors == {}
         finally:
             await quorum.close()
+
+
+@pytest.mark.long
+def test_a_failed_scenario_names_a_controller_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def register(storm: Storm) -> ScenarioResult:
+        assert storm.processes is not None
+        storm.processes.nodes[0].kill()
+        raise TargetError("no answer came")
+
+    monkeypatch.setitem(run.ALL, "register", register)
+    rows: list[Row] = []
+    run.run(StormPlan(targets=("kcore-kraft",), scenarios=("create",), brokers=(3,)), rows, lambda line: None)
+    assert str(rows[0]["error"]).startswith("no answer came; controller 30001 has ended with exit code -9: ")
+    assert [row["error"] for row in rows[1:]] == ["not run: register failed"]
 
 
 def test_a_wrong_file_ends_the_check_of_targets(tmp_path: Path):

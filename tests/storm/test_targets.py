@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import socket
 from dataclasses import replace
 from functools import partial
@@ -31,6 +32,36 @@ def test_ids_begin_at_one_or_behind_all_that_are_taken():
     assert free_ids(5000, {3001}) == range(4001, 9001)
     with pytest.raises(TargetError, match="no 3 consecutive broker ids"):
         free_ids(3, {1, 2**31 - 1})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_cleanup_takes_effect_after_it(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    class Quorum:
+        def __init__(self, **_: object) -> None:
+            pass
+
+        def start(self) -> None:
+            done.append("started")
+
+        def close(self) -> None:
+            signal.raise_signal(number)
+            done.append("closed")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(targets, "KcoreQuorum", Quorum)
+    before = signal.signal(number, stop)
+    try:
+        with pytest.raises(KeyboardInterrupt), targets.started(Target.parse("kcore-kraft"), 1, "1g"):
+            pass
+        assert done == ["started", "closed"] and signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, before)
 
 
 def test_what_is_left_is_named_with_how_it_goes_away():

@@ -8,6 +8,7 @@ change anything, and a recorder sees each change first, so that uncommitted chan
 - `image`: the state of a KRaft cluster: records applied, reverted, and written as a snapshot.
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
+- `newer_records`: records and levels that only a newer release can read.
 - `topic_names`: checks names of topics.
 - `principal`, `acl_codes`: principals and delegation tokens, codes of ACLs.
 """

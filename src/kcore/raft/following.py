@@ -221,21 +221,26 @@ def _loadable(
 ) -> tuple[int, DecodeError | RaftLogError | None]:
     """How many bytes precede the first control batch that this node cannot load, and the problem with that batch.
 
-    `batches` are those before the first damaged one. The log itself checks for gaps and later epochs.
+    `batches` are those before the first damaged one. The log itself checks for gaps and later epochs. Raises
+    NewerReleaseError if only a newer release can read a batch of data.
     """
-    size, end_offset, epoch = 0, node.log.end_offset, node.epoch
+    size, end_offset, data, problem = 0, node.log.end_offset, list[bytes](), None
     if begins_inside(batches, node.log.start_offset, end_offset):
         end_offset = batches[0].base_offset
-    for batch in batches:
-        if batch.base_offset != end_offset or batch.epoch > epoch:
-            break
-        if batch.is_control:
-            try:
+    try:
+        for batch in batches:
+            if batch.base_offset != end_offset or batch.epoch > node.epoch:
+                break
+            if batch.is_control:
                 control_messages(batch)
-            except DecodeError as error:
-                return size, error
-        size, end_offset = size + len(batch.data), batch.last_offset + 1
-    return len(records), None
+            else:
+                data.append(batch.data)
+            size, end_offset = size + len(batch.data), batch.last_offset + 1
+    except DecodeError as error:
+        problem = error
+    if node.config.check_data is not None:
+        node.config.check_data(data, "the log")
+    return (len(records), None) if problem is None else (size, problem)
 
 
 def on_flushed(node: NodeContext, now_ms: int) -> None:

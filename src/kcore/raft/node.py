@@ -11,6 +11,7 @@ from kcore.raft.effects import Effect, Flush, SendResponse
 from kcore.raft.log import cleaning, control_records
 from kcore.raft.log.raft_log import Appended, RaftLog, Refused
 from kcore.raft.log.snapshot_writing import SnapshotWriter
+from kcore.raft.log.stored_data import check_stored_data
 from kcore.raft.membership import kraft_version, voter_changes
 from kcore.raft.membership.replicas import Address, ElectionState
 from kcore.raft.node_context import NodeContext
@@ -92,6 +93,8 @@ class RaftNode(NodeContext):
         if election is not None and election.voted is not None and self.local.id < 0:
             raise RaftLogError(f"quorum-state holds a vote, but a node without an id does not vote: {election}")
         control_records.replay_log(self.voter_history, self.log)
+        if self.config.check_data is not None:
+            check_stored_data(self.log, self.config.check_data)
         self.connections.bootstrap = self._bootstrap_servers()
         self.clean_deadline_ms = now_ms + cleaning.INTERVAL_MS
         self.quorum.initialize(election, now_ms)

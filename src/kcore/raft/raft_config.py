@@ -1,7 +1,8 @@
 """The settings of a raft node, with Kafka's names and defaults (QuorumConfig, MetadataLogConfig)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kcore.raft.membership.replicas import Address, Endpoints, Voter
 from kcore.types import Uuid
@@ -11,6 +12,9 @@ FETCH_MAX_WAIT_MS = 500  # A follower's Fetch waits at most so long at the leade
 MAX_BATCH_BYTES = 8 << 20  # The largest record batch.
 FETCH_SNAPSHOT_MAX_BYTES = 8 << 20  # The largest piece of a snapshot in one response.
 MOST_WAITING = 40_000  # Fetches that may wait at a leader.
+
+CheckData: TypeAlias = Callable[[Sequence[bytes], str], None]
+"""Raises NewerReleaseError for batches of data that only a newer release can read; the text names the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class RaftConfig:
     # Bounds of a leader's memory, above the size of any real cluster: any client can invent replica ids.
     most_observers: int = 40_000
     most_waiting: int = MOST_WAITING
+    check_data: CheckData | None = None  # The node neither stores data that it refuses, nor starts with such data.
     append_linger_ms: int | None = None  # Kafka: 25. None: write when no flush is running, after 25 ms at most.
     # Options that KIP-595 or an issue discusses and Kafka does not have; figures by `bench/test_raft_options.py`.
     pipelined_fetch: bool = False  # A follower fetches while its disk flushes, if the leader counts flushed offsets.

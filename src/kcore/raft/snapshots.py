@@ -128,7 +128,7 @@ def begin(node: NodeContext, state: Follower, snapshot: OffsetAndEpoch) -> bool:
         return False
     drop(node, state)
     node.log.begin_snapshot(snapshot)
-    state.fetching_snapshot = LoadingSnapshot(snapshot, node.voter_history.static_voters)
+    state.fetching_snapshot = LoadingSnapshot(snapshot, node.voter_history.static_voters, node.config.check_data)
     return True
 
 

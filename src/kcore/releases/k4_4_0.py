@@ -77,6 +77,7 @@ RELEASE: Final = replace(
     apis={**_OLDER.apis, "ApiVersions": (0, 5), "UnregisterController": (0, 0)},
     rules=replace(
         _OLDER.rules,
+        bootstraps_from_snapshot=True,
         checks_acl_hosts=True,
         refuses_infinite_quotas=True,
         checks_own_group_configs=True,

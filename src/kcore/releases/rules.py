@@ -14,6 +14,7 @@ class Rules:
 
     # Modes, logs and snapshots.
     migrates_from_zookeeper: bool = False  # Logs, snapshots and registrations say the state of a migration (KIP-866).
+    bootstraps_from_snapshot: bool = False  # A formatted directory has its first records in snapshot 0-0.
     levels_may_be_unnamed: bool = False  # Logs, snapshots and brokers of the oldest levels name no metadata.version.
 
     # Elections, reassignments and directories.

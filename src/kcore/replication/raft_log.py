@@ -21,6 +21,11 @@ class OffsetAndEpoch(NamedTuple):
     epoch: int
 
 
+def snapshot_name(snapshot: OffsetAndEpoch) -> str:
+    """The snapshot's name in messages."""
+    return f"the snapshot {snapshot.offset}-{snapshot.epoch}"
+
+
 class ValidOffsetAndEpoch(NamedTuple):
     """`kind` is VALID, DIVERGING (truncate to `offset_and_epoch`) or SNAPSHOT (fetch that snapshot)."""
 

@@ -48,7 +48,7 @@ class MetadataReader(FileReader):
             image = load_metadata(path, stop=True)
         except (KcoreError, OSError) as error:
             return LoadedMetadata(), str(error)
-        return image, image.problem
+        return image, "; ".join(filter(None, (image.problem, str(image.newer) if image.newer.count else "")))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, PartitionRange)

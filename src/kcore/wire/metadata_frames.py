@@ -3,7 +3,7 @@
 As in Kafka's MetadataRecordSerde, these are three unsigned varints; the first is 1.
 """
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -20,17 +20,33 @@ VARINT_BYTES = 5
 FRAME_BYTES = 3  # Bytes of a frame header whose numbers are all below 128.
 
 
+class FrameHeader(NamedTuple):
+    """The type and version before a record's message, and the places of both and of the message."""
+
+    api_key: int
+    version: int
+    type_at: int
+    version_at: int
+    message_at: int
+
+
+def frame_header(view: memoryview) -> FrameHeader:
+    """The header of a record's frame; DecodeError for another frame version, or for an invalid number."""
+    frame_version, type_at = _read_varint(view, 0)
+    if frame_version != FRAME_VERSION:
+        raise DecodeError(f"a frame of version {frame_version}, not {FRAME_VERSION}", 0)
+    api_key, version_at = _read_varint(view, type_at)
+    version, message_at = _read_varint(view, version_at)
+    return FrameHeader(api_key, version, type_at, version_at, message_at)
+
+
 def decode_metadata_record(data: bytes | bytearray | memoryview) -> tuple[MetadataRecord, int]:
     """The record in all of `data`, and its version.
 
     DecodeError with its offset for another frame version, an unknown record or version, or an error of `decode`.
     """
     view = bytes_of(data)
-    frame_version, at = _read_varint(view, 0)
-    if frame_version != FRAME_VERSION:
-        raise DecodeError(f"a frame of version {frame_version}, not {FRAME_VERSION}", 0)
-    api_key, version_at = _read_varint(view, at)
-    version, start = _read_varint(view, version_at)
+    api_key, version, at, version_at, start = frame_header(view)
     if api_key not in METADATA_RECORDS:
         raise DecodeError(f"no metadata record is of type {api_key}", at)
     record = METADATA_RECORDS[api_key]

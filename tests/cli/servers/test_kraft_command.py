@@ -21,7 +21,7 @@ from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
 from kcore.measure.storm.kraft.scenarios import SCENARIOS
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.scram import salted_password, scram_credential
-from kcore.storage.raft.snapshot import BOOTSTRAP, read_snapshot
+from kcore.storage.raft.snapshot import read_snapshot
 from kcore.wire.metadata_frames import decode_metadata_record
 
 KCORE = (sys.executable, "-c", "from kcore.cli import main; main()", "controller", "kraft")
@@ -92,6 +92,7 @@ async def features(address: str) -> dict[str, int]:
     ("release", "level", "number"),
     [
         pytest.param("4.3.1", "3.9-IV0", 21, marks=pytest.mark.long),
+        pytest.param("4.4.0", "4.4-IV2", 33, marks=pytest.mark.long),
         pytest.param("4.1.2", "4.1-IV1", 27, marks=pytest.mark.long),
         pytest.param("3.9.1", "3.9-IV0", 21, marks=pytest.mark.long),
     ],
@@ -163,8 +164,9 @@ def test_a_release_without_rules_is_refused(command: str, tmp_path: Path) -> Non
 
 
 def users_of(folder: Path) -> list[UserScramCredentialRecord]:
-    """The SCRAM credentials among the records that the first active controller writes."""
-    records = [decode_metadata_record(value)[0] for value in read_snapshot(folder / "data" / BOOTSTRAP)]
+    """The SCRAM credentials among the records of the snapshot with which the quorum begins."""
+    [path] = (folder / "data" / "__cluster_metadata-0").glob("*.checkpoint")
+    records = [decode_metadata_record(value)[0] for value in read_snapshot(path)]
     return [each for each in records if isinstance(each, UserScramCredentialRecord)]
 
 

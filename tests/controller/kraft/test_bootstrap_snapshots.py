@@ -61,7 +61,7 @@ def test_the_reported_version_is_that_of_the_image() -> None:
 
 @pytest.mark.parametrize("offset", [0, 7])
 def test_a_snapshot_of_a_newer_release_ends_the_node_at_once(offset: int) -> None:
-    said = rf"snapshot {offset}-?0? has metadata.version 35, and Kafka 4.4.0 knows levels up to 34 \(4.5-IV0\)"
+    said = f"the snapshot {offset}-0 needs a newer release: the record at offset 1 sets metadata.version to level 35"
     with pytest.raises(NewerReleaseError, match=said):
         loaded(offset, level(35))
 
@@ -70,5 +70,5 @@ def test_a_standby_that_replays_a_newer_level_ends_at_once() -> None:
     """It must not win an election first."""
     controller = controller_of()
     controller.on_committed(encode_values([level(30)], base_offset=0, partition_leader_epoch=1, timestamp=0), 1)
-    with pytest.raises(NewerReleaseError, match=r"the log has metadata.version 35, and Kafka 4.4.0 knows levels up to"):
+    with pytest.raises(NewerReleaseError, match="the log needs a newer release: the record at offset 1 sets"):
         controller.on_committed(encode_values([level(35)], base_offset=1, partition_leader_epoch=1, timestamp=0), 2)

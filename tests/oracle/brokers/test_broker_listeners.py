@@ -71,7 +71,7 @@ from kcore.schema.transactions import (
 )
 from kcore.types import ZERO_UUID
 from net.authority import Authority, client_tls
-from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, TOPICS
+from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, OLDER_RELEASE, TOPICS
 from oracle.kcore_brokers import until
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster
@@ -114,6 +114,7 @@ class SecureMixed(KraftCluster):
             options=[option for each in scram for option in ("--add-scram", each)],
             real=[FIRST_CONTROLLER] if real_controllers else [],
             kcore_brokers=[1, 2],
+            release=OLDER_RELEASE,  # From 4.4.0 on, controllers place no replicas at cordoned brokers.
         )
 
     def user(self, name: str) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Connections to a real Kafka 4.3.1 controller: versions, requests, TLS, SASL, and what it does with nonsense."""
+"""Connections to a real Kafka controller: versions, requests, TLS, SASL, and what it does with nonsense."""
 
 import asyncio
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ from kcore.schema.index import REQUESTS
 from kcore.types import Uuid
 from net.authority import client_tls
 from net.loops import story
+from oracle.kafka_tools import RELEASE
 
 PASSWORD = "geheim"
 SECURE = {
@@ -59,11 +60,11 @@ def kafka(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> It
     secure = {**SECURE, "ssl.keystore.location": str(keystore)}
     scram = [f"SCRAM-SHA-{bits}=[name=kcore,password={PASSWORD}]" for bits in (256, 512)]
     with KafkaQuorum(
-        "4.3.1",
+        RELEASE,
         heap="256m",
         listeners={"SECURE": "SASL_SSL"},
         properties="\n".join(f"listener.name.secure.{key}={value}" for key, value in secure.items()),
-        format_options=[option for one in scram for option in ("--add-scram", one)],
+        users=scram,
     ) as running:
         asyncio.run(until_active(running))
         yield running

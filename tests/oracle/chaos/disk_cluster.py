@@ -18,6 +18,7 @@ from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from oracle.chaos.kraft_kills import Controllers
 from oracle.forked import ForkedNode
+from oracle.kafka_tools import OLDER_RELEASE
 from oracle.kraft_clusters import Node
 
 BROKERS: Final = (1, 2, 3)
@@ -154,7 +155,9 @@ class DiskCluster(Controllers):
     def __init__(self, *, controllers: int = 3, mounted: bool = True) -> None:
         self.disks: dict[int, list[Disk]] = {}
         self._is_mounted = mounted
-        super().__init__(controllers=controllers, brokers=len(BROKERS), properties=OF_CONTROLLERS)
+        super().__init__(
+            controllers=controllers, brokers=len(BROKERS), properties=OF_CONTROLLERS, release=OLDER_RELEASE
+        )
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
         place = self.folder / f"broker-{node_id}"

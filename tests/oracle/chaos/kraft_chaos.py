@@ -82,7 +82,8 @@ class Chaos(Watched):
         self.asker, *clients = self.askers
         self.large = Large("large")
         self.owners = [
-            Own(f"c{number}", number, Random(self.dice.random()), self.watch, self.given) for number in range(CLIENTS)
+            Own(f"c{number}", number, Random(self.dice.random()), self.watch, self.given, cluster.release)
+            for number in range(CLIENTS)
         ]
         self.brokers = [
             FakeBroker(broker_id, asker, self.watch, self.given, Random(self.dice.random()))
@@ -94,9 +95,7 @@ class Chaos(Watched):
     async def running(self) -> AsyncIterator[None]:
         """All clients work, once every controller is registered: until then features cannot be updated."""
         async with self.watch.server:
-            await self.watch.until(
-                lambda: len(self.watch.image.controllers) == len(self.cluster.controllers), "registered controllers"
-            )
+            await self.registered()
             work = [
                 administer(own, asker, self.pause) for own, asker in zip(self.owners, self.askers[1:], strict=False)
             ]
@@ -110,6 +109,10 @@ class Chaos(Watched):
                 await asyncio.gather(*self._tasks, return_exceptions=True)
                 for asker in self.askers:
                     await asker.close()
+
+    async def registered(self) -> None:
+        """Waits until all voters are registered, also those that a client has unregistered."""
+        await self.until(lambda: self.addresses.keys() <= self.watch.image.controllers.keys(), "registered controllers")
 
     def check_clients(self) -> None:
         for task in self._tasks:
@@ -207,6 +210,7 @@ class Chaos(Watched):
         """All clients pause; all is committed and at all nodes; what is there is right; all are killed and compared."""
         self.pause.begin_pause()
         await self.until(lambda: self.pause.is_idle, "an answer to every request")
+        await self.registered()
         await self.caught_up()
         image = self.watch.image
         for own in self.owners:

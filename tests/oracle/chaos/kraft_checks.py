@@ -13,7 +13,7 @@ from typing import Final
 from kcore.raft.membership.replicas import Address
 from kcore.schema.describe_quorum import DescribeQuorumResponsePartitionData as PartitionData
 from kcore.server.quorum_node.describe import describe_quorum
-from oracle.kafka_tools import CONSOLE_CONSUMER, RELEASE, VERIFIABLE_PRODUCER, tool_command
+from oracle.kafka_tools import CONSOLE_CONSUMER, VERIFIABLE_PRODUCER, tool_command
 from oracle.kcore_brokers import PRODUCER, Seen, check, topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node
 
@@ -71,7 +71,7 @@ def writing(cluster: KraftCluster, run: int, topic: str = "t") -> Iterator[None]
     to = ("--bootstrap-server", cluster.bootstrap, "--topic", topic, "--throughput", 200, "--acks", -1)
     with output.open("wb") as printed:
         command = tool_command(
-            *(VERIFIABLE_PRODUCER, *to, "--value-prefix", run, "--command-config", properties), release=RELEASE
+            *(VERIFIABLE_PRODUCER, *to, "--value-prefix", run, "--command-config", properties), release=cluster.release
         )
         process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         try:

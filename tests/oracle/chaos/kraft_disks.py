@@ -29,7 +29,7 @@ from kcore.schema.structure import Message
 from kcore.storage.meta_properties import read_meta_properties, write_meta_properties
 from kcore.types import Uuid
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kafka_tools import LOG_DIRS, REASSIGN, RELEASE, TOPICS, tool_command
+from oracle.kafka_tools import LOG_DIRS, OLDER_RELEASE, REASSIGN, TOPICS, tool_command
 from oracle.kcore_brokers import Seen, topic_at, until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE_BROKER, KraftCluster, Node
 from oracle.librdkafka_clients import configuration
@@ -238,6 +238,7 @@ class Disks(KraftCluster):
             log_dirs=PER_BROKER,
             real=range(FIRST_CONTROLLER, FIRST_CONTROLLER + 3) if controllers == "kafka" else [],
             kcore_brokers=[broker_id for broker_id, kind in enumerate(brokers, 1) if kind == "kcore"],
+            release=OLDER_RELEASE,  # From 4.4.0 on, controllers move no replicas to cordoned brokers.
         )
 
     def start(self) -> None:
@@ -351,7 +352,7 @@ class Disks(KraftCluster):
 
     def format(self, node: Node) -> None:
         """The directories that are not formatted."""
-        of_kafka = tool_command("kafka.tools.StorageTool", "format", release=RELEASE)
+        of_kafka = tool_command("kafka.tools.StorageTool", "format", release=self.release)
         program = [*KCORE_BROKER, "format"] if self.is_kcore(node) else of_kafka
         command = [*program, "--ignore-formatted", "-c", str(node.properties), "-t", self.cluster_id]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

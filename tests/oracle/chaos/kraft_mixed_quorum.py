@@ -12,6 +12,7 @@ from typing import Final
 from kcore.protocol_errors import Errors
 from oracle.chaos.kraft_chaos import Chaos, ChaosStory
 from oracle.chaos.kraft_kills import Controllers, shown_at_failure
+from oracle.kafka_tools import RELEASE
 from oracle.kraft_clusters import FIRST_CONTROLLER
 
 PROPERTIES: Final = """metadata.log.max.record.bytes.between.snapshots=4000
@@ -27,11 +28,17 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT
 """
 
 
-def mixed_controllers(*, kcore: int, real: int, brokers: int = 0, properties: str = PROPERTIES) -> Controllers:
+def mixed_controllers(
+    *, kcore: int, real: int, brokers: int = 0, properties: str = PROPERTIES, release: str = RELEASE
+) -> Controllers:
     """kcore's controllers have the first ids."""
     first = FIRST_CONTROLLER + kcore
     return Controllers(
-        controllers=kcore + real, brokers=brokers, properties=properties, real=range(first, first + real)
+        controllers=kcore + real,
+        brokers=brokers,
+        properties=properties,
+        real=range(first, first + real),
+        release=release,
     )
 
 
@@ -53,10 +60,19 @@ async def _play(cluster: Controllers, story: ChaosStory, rounds: int, say: Calla
     chaos.check_logs()
 
 
-def run(seed: int, *, kcore: int, real: int, rounds: int, say: Callable[[str], None] = lambda _: None) -> ChaosStory:
+def run(
+    seed: int,
+    *,
+    kcore: int,
+    real: int,
+    rounds: int,
+    release: str = RELEASE,
+    say: Callable[[str], None] = lambda _: None,
+) -> ChaosStory:
     """In each round every node has a turn, in random order; a Violation tells what went wrong."""
     story = ChaosStory(seed)
-    with mixed_controllers(kcore=kcore, real=real) as cluster, shown_at_failure(cluster.controllers):
+    cluster = mixed_controllers(kcore=kcore, real=real, release=release)
+    with cluster, shown_at_failure(cluster.controllers):
         asyncio.run(_play(cluster, story, rounds, say))
     return story
 

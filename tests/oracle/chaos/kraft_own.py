@@ -4,10 +4,18 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
+from kcore.protocol_errors import Errors
+from kcore.releases.known import NEWEST, RELEASES
+from kcore.schema.broker_lifecycle import (
+    BrokerRegistrationRequest,
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
 from kcore.types import Uuid
 from oracle.chaos.kraft_registers import (
     Acl,
+    ControllerGuest,
     FeatureLevel,
     Given,
     Guest,
@@ -22,11 +30,8 @@ from oracle.kraft_observer import Watch
 
 BROKER, CLIENT_METRICS, GROUP = 4, 16, 32  # ConfigResource.Type
 STABLE: Final = (1, 2, 3, 4)  # Brokers that run; see kraft_brokers.py.
-LEVELS: Final = {"share.version": (0, 1), "streams.version": (0, 1), "transaction.version": (0, 2)}
-BROKER_FEATURES: Final = {
-    **{"metadata.version": (7, 30), "kraft.version": (0, 1), "eligible.leader.replicas.version": (0, 1)},
-    **{"group.version": (0, 1), "share.version": (0, 1), "streams.version": (0, 1), "transaction.version": (0, 2)},
-}
+LEVELED: Final = ("share.version", "streams.version", "transaction.version")
+UNREGISTER_CONTROLLER: Final = "UnregisterController"
 
 
 @dataclass
@@ -38,6 +43,7 @@ class Own:
     dice: Random
     watch: Watch
     given: Given
+    release: str
     topics: list[Topic] = field(default_factory=list)
     resources: list[ResourceConfig] = field(default_factory=list)
     quotas: list[Quota] = field(default_factory=list)
@@ -47,6 +53,7 @@ class Own:
     tokens: list[Token] = field(default_factory=list)
     features: list[FeatureLevel] = field(default_factory=list)
     guests: list[Guest] = field(default_factory=list)
+    controller_guests: list[ControllerGuest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         name, number = self.name, self.number
@@ -62,9 +69,13 @@ class Own:
         self.scram = [Scram(f"{name}-user-{k}", mechanism) for k in range(2) for mechanism in (1, 2)]
         self.acls = [Acl(f"{name}-acl-{k}") for k in range(5)]
         self.tokens = [Token(f"{name}-token-{k}") for k in range(2)]
-        owned = [*LEVELS.items()][number : number + 1]
-        self.features = [FeatureLevel(feature, levels) for feature, levels in owned]
+        release = RELEASES[self.release]
+        self.features = [FeatureLevel(each, release.features[each]) for each in LEVELED[number : number + 1]]
         self.guests = [Guest(50 + number)]
+        if UNREGISTER_CONTROLLER in release.apis:
+            self.controller_guests = [ControllerGuest(60 + number)]
+            for each in self.features:  # kcore changes no level while a voter is unregistered.
+                each.anyway = frozenset({Errors.INVALID_UPDATE_VERSION})
 
     @property
     def registers(self) -> list[Register]:
@@ -72,6 +83,7 @@ class Own:
         return [
             *(*self.topics, *self.resources, *self.quotas, *self.scram),
             *(*self.acls, *self.tokens, *self.features, *self.guests),
+            *self.controller_guests,
         ]
 
 
@@ -92,11 +104,25 @@ def registration(
         cluster_id=watch.cluster_id,
         incarnation_id=incarnation,
         listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9000 + broker_id)],
-        features=[
-            Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-            for name, (lowest, highest) in BROKER_FEATURES.items()
-        ],
+        features=_features(),
         rack=None,
         log_dirs=directories,
         previous_broker_epoch=previous_epoch,
     )
+
+
+def controller_registration(controller_id: int, incarnation: Uuid) -> ControllerRegistrationRequest:
+    return ControllerRegistrationRequest(
+        controller_id=controller_id,
+        incarnation_id=incarnation,
+        listeners=[Listener(name="CONTROLLER", host="127.0.0.1", port=9000 + controller_id)],
+        features=_features(),
+    )
+
+
+def _features() -> list[Feature]:
+    """Nodes of older releases refuse no levels above theirs."""
+    return [
+        Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
+        for name, (lowest, highest) in NEWEST.supported_features.items()
+    ]

@@ -252,6 +252,18 @@ class Guest(Register):
         return None if found is None else found.incarnation_id
 
 
+class ControllerGuest(Register):
+    """A controller that registers and is no voter; its state is its incarnation."""
+
+    def __init__(self, controller_id: int) -> None:
+        super().__init__(f"controller {controller_id}")
+        self.controller_id = controller_id
+
+    def found(self, image: ClusterImage) -> Uuid | None:
+        found = image.controllers.get(self.controller_id)
+        return None if found is None else found.incarnation_id
+
+
 @dataclass
 class Given:
     """The epochs of brokers and the blocks of producer ids that were given: each must be given once."""

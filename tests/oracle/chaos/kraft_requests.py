@@ -6,9 +6,6 @@ from typing import Any, Final
 
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, configs, delegation_tokens, quotas, scram, topics, update_features
-from kcore.schema.broker_lifecycle import (
-    UnregisterBrokerRequest,
-)
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
@@ -21,12 +18,12 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.types import Uuid
-from oracle.chaos.kraft_own import STABLE, Own, directory_of, registration
+from oracle.chaos.kraft_node_requests import come_and_go, controllers_come_and_go, error_of
+from oracle.chaos.kraft_own import STABLE, Own
 from oracle.chaos.kraft_registers import (
     REFUSED,
     Config,
     Credential,
-    Guest,
     Outcome,
     Part,
     Scram,
@@ -313,7 +310,7 @@ def use_token(own: Own) -> Step:
     if not chosen.hmac:
         chosen.begin()
         return _create_token(chosen)
-    answer = _error
+    answer = error_of
     if own.dice.random() < 0.5:
         period_ms = TOKEN_MS + own.dice.randrange(TOKEN_MS)
         request: Any = delegation_tokens.RenewDelegationTokenRequest(hmac=chosen.hmac, renew_period_ms=period_ms)
@@ -325,7 +322,7 @@ def use_token(own: Own) -> Step:
             return Errors.NONE, expiries[0] if expiries else -1
 
         def answer_of_renewal(response: Any) -> Errors:
-            if (error := _error(response)) is Errors.NONE:
+            if (error := error_of(response)) is Errors.NONE:
                 expiries.append(response.expiry_timestamp_ms)
             return error
 
@@ -343,20 +340,16 @@ def use_token(own: Own) -> Step:
     return Step(request, [Part(chosen, outcome, answer)], chosen.owner, then)
 
 
-def _error(response: Any) -> Errors:
-    return Errors.of(response.error_code)
-
-
 def _create_token(chosen: Token) -> Step:
     times = [-1]
 
     def answer(response: Any) -> Errors:
-        if (error := _error(response)) is Errors.NONE:
+        if (error := error_of(response)) is Errors.NONE:
             times[0] = response.expiry_timestamp_ms
         return error
 
     def then(response: Any) -> None:
-        if _error(response) is Errors.NONE:
+        if error_of(response) is Errors.NONE:
             chosen.hmac, chosen.token_id = response.hmac, response.token_id
 
     request = delegation_tokens.CreateDelegationTokenRequest(max_lifetime_ms=-1)
@@ -381,32 +374,13 @@ def change_feature(own: Own) -> Step | None:
     if kind == 2:
         level = min(chosen.levels)
     request = update_features_request(chosen.name, level, kind)
-    return Step(request, [Part(chosen, outcome, _error)])
+    return Step(request, [Part(chosen, outcome, error_of)])
 
 
 def update_features_request(name: str, level: int, kind: int) -> update_features.UpdateFeaturesRequest:
     return update_features.UpdateFeaturesRequest(
         feature_updates=[update_features.FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)]
     )
-
-
-def come_and_go(own: Own) -> Step:
-    """A broker registers, or is unregistered."""
-    chosen: Guest = own.dice.choice(own.guests)
-    if own.dice.random() < 0.4:
-
-        def outcome(state: Any) -> tuple[Any, Any]:
-            return (Errors.BROKER_ID_NOT_REGISTERED if state is None else Errors.NONE), None
-
-        return Step(UnregisterBrokerRequest(broker_id=chosen.broker_id), [Part(chosen, outcome, _error)])
-    incarnation = Uuid(own.dice.randbytes(16))
-
-    def then(response: Any) -> None:
-        if _error(response) is Errors.NONE:
-            own.given.epoch(response.broker_epoch, chosen.broker_id, incarnation)
-
-    request = registration(own.watch, chosen.broker_id, incarnation, [directory_of(chosen.broker_id, 0)])
-    return Step(request, [Part(chosen, becomes(incarnation), _error)], then=then)
 
 
 # Leaders and replicas: a claim on the history of a partition.
@@ -485,6 +459,7 @@ KINDS: Final[dict[Callable[[Own], Step | None], int]] = {
     **{create_topics: 8, create_partitions: 3, delete_topics: 3, elect_leaders: 4, reassign: 5},
     **{alter_topic_configs: 5, alter_resource_config: 4, alter_quotas: 4, alter_scram: 4},
     **{create_acls: 4, delete_acls: 3, use_token: 4, change_feature: 2, come_and_go: 2, read: 3},
+    controllers_come_and_go: 2,
 }
 
 

@@ -125,7 +125,9 @@ class NodeFiles:
         batches, problem = split_batches(data)
         if problem is not None:
             raise Violation(f"{name}: its log is damaged: {problem}")
-        return cls(name, folder, batches, snapshots_in(folder), is_real)
+        # `format` of 4.4.0 writes the bootstrap records into 0-0.checkpoint: they are no state of the log.
+        snapshots = [each for each in snapshots_in(folder) if each.end_offset > 0]
+        return cls(name, folder, batches, snapshots, is_real)
 
     def matching_end(self, reference: Sequence[StoredBatch]) -> int:
         """Up to where its log is the reference's, as far back as that goes.

@@ -1,4 +1,4 @@
-"""kcore's brokers under KRaft controllers, Kafka's own and kcore's, beside real brokers of Kafka 4.3.1.
+"""kcore's brokers under KRaft controllers, Kafka's own and kcore's, beside real ones of Kafka.
 
 The clients are librdkafka's; they consume by partition, since kcore's brokers hold no consumer groups.
 """
@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
+from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.cluster_metadata import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -25,7 +27,8 @@ from kcore.schema.cluster_metadata import (
     TopicRequest,
 )
 from kcore.schema.structure import Message
-from oracle.kafka_tools import CONSOLE_CONSUMER
+from oracle.chaos.kraft_checks import await_printed, refusal
+from oracle.kafka_tools import CLUSTER, CONSOLE_CONSUMER, RELEASE
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster, Node
 from oracle.librdkafka_clients import CommittedReader, Writer, all_records, configuration
@@ -42,7 +45,7 @@ CONFIGS: Final = "kafka.admin.ConfigCommand"
 class Mixed(KraftCluster):
     """Brokers 1 and 2 are kcore's, broker 3 is Kafka's."""
 
-    def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1)) -> None:
+    def __init__(self, *, real_controllers: bool, log_dirs: Sequence[int] = (1, 1, 1), release: str = RELEASE) -> None:
         self.pages: dict[int, int] = {}  # Ports of pages of metrics, by broker.
         super().__init__(
             controllers=1,
@@ -51,6 +54,7 @@ class Mixed(KraftCluster):
             of_brokers="replica.lag.time.max.ms=4000\n",
             log_dirs=log_dirs,
             kcore_brokers=[1, 2],
+            release=release,
         )
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
@@ -59,6 +63,12 @@ class Mixed(KraftCluster):
             self.pages[node_id] = free_ports(1)[0]
             made._command = [*made._command, "--metrics", str(self.pages[node_id])]
         return made
+
+    def create_topic(self) -> None:
+        """TOPIC, with REPLICAS."""
+        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
+        self.place(TOPIC, assignment, "--config", "min.insync.replicas=2")
+        self.until_whole()
 
     @property
     def kcore(self) -> list[Node]:
@@ -114,10 +124,7 @@ class Mixed(KraftCluster):
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Mixed]:
     with Mixed(real_controllers=request.param == "kafka") as made:
-        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
-        where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
-        made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
-        made.until_whole()
+        made.create_topic()
         yield made
 
 
@@ -201,7 +208,7 @@ def test_stock_clients_have_fetch_sessions(cluster: Mixed) -> None:
     cluster.elect_preferred()
     cluster.until(lambda _: all(cluster.shown(broker_id, sessions) >= 2 for broker_id in (1, 2)))
     where = ("--bootstrap-server", cluster.broker(1).address)
-    cluster.tool(TOPICS, *where, "--create", "--topic", "s", "--replica-assignment", "1:3")
+    cluster.place("s", "1:3")
     values = [b"%d" % number for number in range(2_000)]
     producer = Producer(configuration(cluster.bootstrap))
     for value in values:
@@ -266,6 +273,73 @@ def test_topics_page_by_page_are_those_of_kafkas_broker(cluster: Mixed, fields: 
         return responses[0] == responses[1]
 
     until(is_same, lambda: responses)
+
+
+@pytest.mark.parametrize("is_own_cluster", [True, False, None])
+@pytest.mark.parametrize("is_own_node", [True, False, None])
+def test_clients_that_mean_another_node_are_answered_as_by_kafkas_broker(
+    cluster: Mixed, is_own_cluster: bool | None, is_own_node: bool | None
+) -> None:
+    """ApiVersions 5 (KIP-1242). None: the client names no cluster, or no node."""
+    cluster_ids = {True: cluster.cluster_id, False: "another", None: None}
+    answers: list[ApiVersionsResponse] = []
+    for broker_id in (1, 3):
+        node_ids = {True: broker_id, False: 99, None: -1}
+        request = ApiVersionsRequest(
+            client_software_name="a-client",
+            client_software_version="1",
+            cluster_id=cluster_ids[is_own_cluster],
+            node_id=node_ids[is_own_node],
+        )
+        answers.append(asyncio.run(asked_of(cluster.broker(broker_id), request)))
+    ours, theirs = answers
+    assert ours.error_code == theirs.error_code
+    is_right = is_own_cluster is is_own_node and is_own_node is not False
+    assert (theirs.error_code == Errors.NONE) == is_right
+    features = [{each.name: each.max_version for each in answer.supported_features} for answer in answers]
+    assert features[0] == features[1]
+    finalized = [{each.name: each.max_version_level for each in answer.finalized_features} for answer in answers]
+    assert finalized[0] == finalized[1]
+    if is_right:
+        assert features[0]["metadata.version"] == finalized[0]["metadata.version"] == 33
+        assert {*map(key_of, ours.api_keys)} <= {*map(key_of, theirs.api_keys)}
+
+
+def key_of(api: ApiVersion) -> int:
+    return api.api_key
+
+
+def test_a_controller_is_unregistered_through_kcores_broker(cluster: Mixed) -> None:
+    """The only controller is the active one, which refuses."""
+    [controller] = cluster.controllers
+    for broker_id in (1, 3):
+        unregister = ("unregister-controller", "--bootstrap-server", cluster.broker(broker_id).address, "--id")
+        assert "Controller cannot unregister itself" in refusal(cluster, CLUSTER, *unregister, controller.node_id)
+        assert "Controller ID 999 is not currently registered" in refusal(cluster, CLUSTER, *unregister, 999)
+
+
+NEW_SETTINGS: Final = {
+    **{"errors.deadletterqueue.group.enable": "true", "max.decompressed.message.bytes": "5000000"},
+    **{"remote.copy.lag.bytes": "1000", "remote.copy.lag.ms": "2000"},
+}
+
+
+def test_the_settings_that_4_4_0_added(cluster: Mixed) -> None:
+    """Settings of topics, groups and all brokers are set and described through kcore's broker and Kafka's."""
+    added = ",".join(f"{name}={value}" for name, value in NEW_SETTINGS.items())
+    entities = {
+        ("--entity-type", "topics", "--entity-name", TOPIC): added,
+        ("--entity-type", "groups", "--entity-name", "g"): "errors.deadletterqueue.topic.name=dead",
+        ("--entity-type", "brokers", "--entity-default"): "errors.deadletterqueue.topic.name.prefix=lost.",
+    }
+    for broker_id, other_id in ((1, 3), (3, 1)):
+        at, other = (("--bootstrap-server", cluster.broker(each).address) for each in (broker_id, other_id))
+        for entity, settings in entities.items():
+            cluster.tool(CONFIGS, *at, "--alter", *entity, "--add-config", settings)
+            for setting in settings.split(","):
+                await_printed(cluster, f"{setting} ", CONFIGS, *other, "--describe", *entity)
+            names = ",".join(each.partition("=")[0] for each in settings.split(","))
+            cluster.tool(CONFIGS, *at, "--alter", *entity, "--delete-config", names)
 
 
 async def asked_of(node: Node, request: Message) -> Any:

@@ -1,4 +1,4 @@
-"""Real Kafka 4.3.1 brokers under one kcore controller: topics, records, a broker that is killed and comes back."""
+"""Real Kafka brokers under one kcore controller: topics, records, a broker that is killed and comes back."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,16 +15,17 @@ from oracle.chaos.kraft_checks import (
     described,
     writing,
 )
-from oracle.kafka_tools import CONSOLE_CONSUMER, METADATA_QUORUM, TOPICS
+from oracle.kafka_tools import CONSOLE_CONSUMER, METADATA_QUORUM, OLDER_RELEASE, RELEASE, TOPICS
 from oracle.kcore_brokers import topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"  # 4.x has it there.
 
 
-@pytest.fixture
-def cluster() -> Iterator[KraftCluster]:
-    with KraftCluster() as started:
+@pytest.fixture(params=[(RELEASE, False), (RELEASE, True), (OLDER_RELEASE, False)], ids=str)
+def cluster(request: pytest.FixtureRequest) -> Iterator[KraftCluster]:
+    release, formatted_by_kafka = request.param
+    with KraftCluster(release=release, formatted_by_kafka=formatted_by_kafka) as started:
         yield started
 
 

@@ -1,4 +1,4 @@
-"""A checkpoint of kcore's controller loses its end under real Kafka 4.3.1 brokers: the controller never loads it.
+"""A checkpoint of kcore's controller loses its end under real Kafka brokers: the controller never loads it.
 
 The log begins behind offset 0, so that a snapshot is needed. Broker 2 forgets its metadata log after each start of the
 controller: what it then knows comes from the controller's snapshot and log alone.

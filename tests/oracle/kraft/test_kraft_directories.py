@@ -13,7 +13,7 @@ import pytest
 
 from kcore.storage.meta_properties import read_meta_properties
 from oracle.chaos.kraft_disks import LogDirs, Places, assigned_directories, directory_ids
-from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, TOPICS, Mixed, load, progress
+from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, Mixed, load, progress
 from oracle.kraft_clusters import KCORE_BROKER, Node
 
 PER_BROKER: Final = {1: 2, 2: 3, 3: 3}  # Log directories; 3 is Kafka's.
@@ -51,10 +51,7 @@ class Directories(Mixed):
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Directories]:
     with Directories(real_controllers=request.param == "kafka", log_dirs=(2, 3, 3)) as made:
-        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
-        where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
-        made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
-        made.until_whole()
+        made.create_topic()
         yield made
 
 

@@ -1,4 +1,4 @@
-"""Real Kafka 4.3.1 brokers under one and under three of kcore's controllers: what fails, and what administrators do
+"""Real Kafka brokers under one and under three of kcore's controllers: what fails, and what administrators do
 meanwhile, loses no record that was acknowledged.
 
 The cluster begins at metadata.version 3.9-IV0; the second test upgrades it. Under each test a verifiable producer runs.
@@ -26,7 +26,7 @@ from oracle.kcore_brokers import topic_at, until
 from oracle.kraft_clusters import KraftCluster, Node
 
 FIRST_LEVEL = "3.9-IV0"
-LAST_LEVEL = "4.3-IV0"
+LAST_LEVEL = "4.4-IV2"
 DURABLE = "min.insync.replicas=2"
 
 

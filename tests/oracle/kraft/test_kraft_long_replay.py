@@ -1,4 +1,4 @@
-"""A standby of kcore's with 200,000 records in its log and no snapshot restarts under a real Kafka 4.3.1 broker.
+"""A standby of kcore's with 200,000 records in its log and no snapshot restarts under a real Kafka broker.
 
 It replays in parts, so that it answers votes, its metrics page and `/ready` meanwhile. The length of its turns depends
 on the machine: it is printed and not asserted.

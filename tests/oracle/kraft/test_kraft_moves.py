@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from oracle.kafka_tools import REASSIGN
-from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, TOPICS, load, progress
+from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, load, progress
 from oracle.kraft.test_kraft_directories import PER_BROKER, Directories
 
 ROUNDS: Final = 2
@@ -20,10 +20,7 @@ ROUNDS: Final = 2
 @pytest.fixture(scope="module", params=["kafka", "kcore"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Directories]:
     with Directories(real_controllers=request.param == "kafka", log_dirs=(2, 3, 3)) as made:
-        assignment = ",".join(":".join(map(str, replicas)) for replicas in REPLICAS.values())
-        where = ("--bootstrap-server", made.broker(1).address, "--create", "--topic", TOPIC)
-        made.tool(TOPICS, *where, "--replica-assignment", assignment, "--config", "min.insync.replicas=2")
-        made.until_whole()
+        made.create_topic()
         yield made
 
 

@@ -1,4 +1,4 @@
-"""The lines that kcore's controller logs for its operator, under real Kafka 4.3.1 brokers: each once, and at once."""
+"""The lines that kcore's controller logs for its operator, under real Kafka brokers: each once, and at once."""
 
 import re
 import socket

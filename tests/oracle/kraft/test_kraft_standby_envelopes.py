@@ -1,4 +1,4 @@
-"""A real Kafka 4.3.1 broker whose forwarding connection is at a controller that does not lead any more.
+"""A real Kafka broker whose forwarding connection is at a controller that does not lead any more.
 
 The active controller is suspended until another one leads, and goes on as a standby: it has not closed the broker's
 connection. Kafka's standby answers NOT_CONTROLLER, and the broker goes to the active controller. A change of the voters

@@ -23,7 +23,7 @@ from oracle.kafka_tools import CLIENT_METRICS, CLUSTER, CONFIGS, FEATURES, METAD
 from oracle.kcore_brokers import until
 from oracle.kraft_clusters import KraftCluster
 
-LEVEL = "4.3-IV0"
+LEVEL = "4.4-IV2"
 
 
 @pytest.fixture(scope="module", params=(1, 3), ids=("one_controller", "three_controllers"))
@@ -160,7 +160,7 @@ def test_features(cluster: KraftCluster) -> None:
             "group.version": "1",
             "kraft.version": "1",
             "metadata.version": LEVEL,
-            "share.version": "1",
+            "share.version": "2",
             "streams.version": "1",
             "transaction.version": "2",
         }
@@ -169,9 +169,9 @@ def test_features(cluster: KraftCluster) -> None:
         cluster.tool(FEATURES, *at, "downgrade", "--feature", "share.version=0", "--feature", "transaction.version=1")
         for asked in ways(cluster):
             await_levels(cluster, asked, {"transaction.version": "1", "share.version": "0"})
-        cluster.tool(FEATURES, *at, "upgrade", "--feature", "share.version=1", "--feature", "transaction.version=2")
+        cluster.tool(FEATURES, *at, "upgrade", "--feature", "share.version=2", "--feature", "transaction.version=2")
         for asked in ways(cluster):
-            await_levels(cluster, asked, {"transaction.version": "2", "share.version": "1"})
+            await_levels(cluster, asked, {"transaction.version": "2", "share.version": "2"})
         printed = refusal(cluster, FEATURES, *at, "upgrade", "--metadata", "9.9-IV0")
         assert "9.9-IV0" in printed
         printed = refusal(cluster, FEATURES, *at, "upgrade", "--feature", "share.version=7")
@@ -234,6 +234,21 @@ def test_a_broker_that_has_ended_is_unregistered(cluster: KraftCluster) -> None:
         assert "BrokerIdNotRegisteredException" in refusal(cluster, CLUSTER, "unregister", *way, "--id", 3)
         third.start()
         await_all(cluster)
+
+
+def test_a_standby_is_unregistered(cluster: KraftCluster) -> None:
+    """And registers again, as a controller that runs does. The active one cannot be unregistered."""
+    active = active_controller(cluster)
+    for way in ways(cluster):
+        for node in cluster.controllers:
+            unregister = (CLUSTER, "unregister-controller", *way, "--id", node.node_id)
+            if node is active:
+                assert "Controller cannot unregister itself while it is active." in refusal(cluster, *unregister)
+                continue
+            cluster.tool(*unregister)
+            await_printed(cluster, f"{node.node_id} ", CLUSTER, "list-endpoints", *controllers(cluster))
+        unknown = refusal(cluster, CLUSTER, "unregister-controller", *way, "--id", 999)
+        assert "Controller ID 999 is not currently registered." in unknown
 
 
 def test_nobody_complained(cluster: KraftCluster) -> None:

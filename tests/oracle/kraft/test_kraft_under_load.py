@@ -1,4 +1,4 @@
-"""Real 4.3.1 brokers with producers, transactions and consumers at work, while controllers and brokers fail."""
+"""Real brokers with producers, transactions and consumers at work, while controllers and brokers fail."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

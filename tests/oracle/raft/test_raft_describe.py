@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from oracle.kafka_tools import tool_command
+from oracle.kafka_tools import RELEASE, tool_command
 from oracle.raft_quorums import KCORE, METADATA_QUORUM, RaftQuorum
 
-TOOL = "4.3.1"
 TIME = re.compile(r"\b1[0-9]{12}\b")
 AGO = re.compile(r"-?[0-9]+ ms ago *")
 ROW = re.compile(r"^([0-9]+ *\t\S+\t)([0-9]+ *)\t([0-9]+ *)\t", re.MULTILINE)
@@ -23,7 +22,7 @@ def masked(text: str) -> str:
     return NUMBER.sub(r"\1: \2N", text)
 
 
-@pytest.fixture(scope="module", params=[("4.3.1", True), ("4.3.1", False), ("3.9.1", False)], ids=str)
+@pytest.fixture(scope="module", params=[("4.4.0", True), ("4.4.0", False), ("4.3.1", True), ("3.9.1", False)], ids=str)
 def quorum(request: pytest.FixtureRequest) -> Iterator[RaftQuorum]:
     release, dynamic = request.param
     with RaftQuorum(release, real=2, kcore=0, dynamic=dynamic, broker=True) as started:
@@ -39,7 +38,7 @@ def options_of(quorum: RaftQuorum) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("view", [["--status"], ["--replication"], ["--replication", "--human-readable"]], ids=" ".join)
 def test_the_same_as_kafkas_tool(quorum: RaftQuorum, view: list[str]) -> None:
     for option, where in options_of(quorum):
-        kafka = tool_command(METADATA_QUORUM, option, where, "describe", *view, release=TOOL)
+        kafka = tool_command(METADATA_QUORUM, option, where, "describe", *view, release=RELEASE)
         printed = [
             subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
             for command in (kafka, [*KCORE, "describe", option, where, *view])

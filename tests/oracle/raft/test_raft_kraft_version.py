@@ -8,8 +8,8 @@ from kcore.protocol_errors import Errors
 from kcore.schema import ControllerRegistrationRequest
 from kcore.schema.broker_lifecycle import Feature, Listener
 from kcore.types import Uuid
-from oracle.kafka_tools import FEATURES, tool_command
-from oracle.raft.test_raft_membership import TOOL, tool, voters_of
+from oracle.kafka_tools import FEATURES, RELEASE, tool_command
+from oracle.raft.test_raft_membership import tool, voters_of
 from oracle.raft.test_raft_voters import NO_OPS, PATIENT, elect_kcore
 from oracle.raft_quorums import Member, RaftQuorum, until
 
@@ -17,7 +17,7 @@ UPGRADE = ("upgrade", "--feature", "kraft.version=1")
 
 
 def features(where: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = tool_command(FEATURES, "--bootstrap-controller", where, *arguments, release=TOOL)
+    command = tool_command(FEATURES, "--bootstrap-controller", where, *arguments, release=RELEASE)
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
 
 
@@ -67,7 +67,7 @@ def formatted(quorum: RaftQuorum) -> dict[int, str]:
 
 
 def test_a_real_leader_goes_up_and_kcore_follows_votes_and_leads() -> None:
-    with RaftQuorum("4.3.1", real=2, kcore=1, properties=PATIENT, options=NO_OPS) as quorum:
+    with RaftQuorum(RELEASE, real=2, kcore=1, properties=PATIENT, options=NO_OPS) as quorum:
         [kcore] = quorum.kcore
         leader = quorum.leader(*quorum.real)
         quorum.await_progress(*quorum.voters)
@@ -88,7 +88,7 @@ def test_a_real_leader_goes_up_and_kcore_follows_votes_and_leads() -> None:
 
 def test_kcore_leads_and_goes_up_and_real_ones_follow() -> None:
     """The next leader is a real one, and has the voters of kcore's record: one is removed, which version 0 refuses."""
-    with RaftQuorum("4.3.1", real=2, kcore=1, properties=PATIENT, options=NO_OPS) as quorum:
+    with RaftQuorum(RELEASE, real=2, kcore=1, properties=PATIENT, options=NO_OPS) as quorum:
         kcore = elect_kcore(quorum)
         quorum.await_progress(*quorum.voters)
         refused = features(kcore.address, "upgrade", "--feature", "kraft.version=2")

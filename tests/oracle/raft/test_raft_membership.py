@@ -3,16 +3,14 @@
 import re
 import subprocess
 
-from oracle.kafka_tools import tool_command
+from oracle.kafka_tools import RELEASE, tool_command
 from oracle.raft.test_raft_describe import masked
 from oracle.raft.test_raft_voters import NO_OPS, PATIENT, elect_kcore
 from oracle.raft_quorums import KCORE, METADATA_QUORUM, Member, RaftQuorum, until
 
-TOOL = "4.3.1"
-
 
 def tool(where: str, *arguments: object) -> str:
-    command = tool_command(METADATA_QUORUM, "--bootstrap-controller", where, *arguments, release=TOOL)
+    command = tool_command(METADATA_QUORUM, "--bootstrap-controller", where, *arguments, release=RELEASE)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     return done.stdout
@@ -39,7 +37,7 @@ def voters_of(quorum: RaftQuorum) -> set[int]:
 
 def test_kcore_joins_a_real_quorum_and_leaves_it() -> None:
     """The leader connects back to it, the set is written, and with it the quorum has a majority without a real one."""
-    with RaftQuorum("4.3.1", real=2, kcore=0, observers=1, dynamic=True, options=NO_OPS) as quorum:
+    with RaftQuorum(RELEASE, real=2, kcore=0, observers=1, dynamic=True, options=NO_OPS) as quorum:
         [kcore] = quorum.observers
         leader = quorum.leader()
         quorum.await_progress(kcore)
@@ -60,7 +58,7 @@ def test_kcore_joins_a_real_quorum_and_leaves_it() -> None:
 
 def test_a_real_controller_describes_kcores_quorum() -> None:
     """All of them kcore's: Kafka's tool asks one that does not lead, and prints what kcore prints."""
-    with RaftQuorum("4.3.1", real=0, kcore=3, dynamic=True) as quorum:
+    with RaftQuorum(RELEASE, real=0, kcore=3, dynamic=True) as quorum:
         leader = quorum.leader()
         other = next(each for each in quorum.kcore if each is not leader)
         for view in (["--status"], ["--replication"]):
@@ -85,12 +83,12 @@ def join_and_leave(quorum: RaftQuorum, leader: Member, joining: Member) -> None:
 
 
 def test_kcore_joins_where_kcore_leads() -> None:
-    with RaftQuorum("4.3.1", real=0, kcore=1, observers=1, dynamic=True, options=NO_OPS) as quorum:
+    with RaftQuorum(RELEASE, real=0, kcore=1, observers=1, dynamic=True, options=NO_OPS) as quorum:
         join_and_leave(quorum, quorum.kcore[0], quorum.observers[0])
 
 
 def test_a_real_controller_joins_where_kcore_leads() -> None:
-    with RaftQuorum("4.3.1", real=2, kcore=1, dynamic=True, properties=PATIENT, options=NO_OPS) as quorum:
+    with RaftQuorum(RELEASE, real=2, kcore=1, dynamic=True, properties=PATIENT, options=NO_OPS) as quorum:
         leader = elect_kcore(quorum)
         joining = quorum.join_real(3)
         join_and_leave(quorum, leader, joining)

@@ -18,7 +18,7 @@ def records_of(segment: Path) -> list[str]:
     return dump_log([segment], *DECODED)[0][2:]
 
 
-@pytest.mark.parametrize(("release", "dynamic"), [("4.3.1", True), ("3.9.1", False)], ids=str)
+@pytest.mark.parametrize(("release", "dynamic"), [("4.4.0", True), ("4.3.1", False), ("3.9.1", False)], ids=str)
 def test_its_log_is_kafkas(release: str, dynamic: bool) -> None:
     with RaftQuorum(release, real=1, kcore=0, observers=1, dynamic=dynamic, broker=True) as quorum:
         [real], [observer], [broker] = quorum.real, quorum.observers, quorum.brokers

@@ -1,4 +1,4 @@
-"""kcore as a voter beside real controllers: 3.9.1 with static voters, 4.3.1 with those that the log names (KIP-853)."""
+"""kcore as a voter beside real controllers: 3.9.1 with static voters, 4.4.0 with those that the log names (KIP-853)."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ NO_OPS = ("--append", "40", "--record-bytes", "64")  # What kcore appends while 
 SEGMENT = "00000000000000000000.log"
 
 
-@pytest.fixture(params=[("3.9.1", False), ("4.3.1", True)], ids=str)
+@pytest.fixture(params=[("3.9.1", False), ("4.4.0", True)], ids=str)
 def quorum(request: pytest.FixtureRequest) -> Iterator[RaftQuorum]:
     release, dynamic = request.param
     made = RaftQuorum(release, real=2, kcore=1, dynamic=dynamic, properties=PATIENT, options=NO_OPS)

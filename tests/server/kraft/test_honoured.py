@@ -1,7 +1,7 @@
 """Every setting of the default release of Kafka is honoured, or refused, or named by a log line at the start."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import kcore
 from config_facts import config_facts
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.controller.kraft.admin.config_kinds import check_group, group_values
+from kcore.controller.kraft.admin.group_configs import ASSIGNOR
 from kcore.controller.kraft.effective_configs import EffectiveConfigs, synonyms
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
@@ -94,10 +95,15 @@ def names_read(
 def names_read_of_topics(config: KraftControllerConfig, seen: set[str]) -> None:
     """By a controller, of what stands behind the settings of topics and groups."""
     EffectiveConfigs(config, ClusterImage()).base_values()
-    group_values(DEFAULT_RELEASE, {}, config.static_configs)
-    release = RELEASES[DEFAULT_RELEASE]
-    bounded = {each.name: release.group_configs[each.name].default for each in release.group_bounds}
-    check_group(DEFAULT_RELEASE, "a group", bounded, config.static_configs)
+    group_values("4.3.1", {}, config.static_configs)
+    check_group("4.3.1", "a group", {name: value for name, value in assignments()}, config.static_configs)
+    given = {name: each.default or "" for name, each in RELEASES[DEFAULT_RELEASE].group_configs.items()}
+    check_group(DEFAULT_RELEASE, "a group", given | {ASSIGNOR: "sticky"}, config.static_configs)
+
+
+def assignments() -> Iterator[tuple[str, str]]:
+    for kind in ("consumer", "share", "streams"):
+        yield f"{kind}.assignment.interval.ms", "1000"
 
 
 def test_a_controller_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None:

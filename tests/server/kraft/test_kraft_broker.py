@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import pytest
 
+from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DisconnectedError, StorageError
@@ -38,6 +39,7 @@ from kcore.schema.topics import (
     DeleteTopicState,
 )
 from kcore.schema.transactions import InitProducerIdRequest
+from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.clock import wall_ms
 from kcore.server.kraft_broker.kraft_broker_request_handlers import apis
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
@@ -208,6 +210,23 @@ async def test_clients_that_mean_another_cluster_or_broker_bootstrap_again(tmp_p
                     )
                     assert (await connection.send(asked, 5)).error_code == error
         assert apis("4.3.1")["ApiVersions"] == (0, 4)
+
+
+@story
+async def test_brokers_finalize_the_kraft_version_of_raft(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1) as cluster:
+
+        async def finalized() -> dict[str, int]:
+            answer = await cluster.ask(1, ApiVersionsRequest(client_software_name="a", client_software_version="1"))
+            return {each.name: each.max_version_level for each in answer.finalized_features}
+
+        assert await finalized() == LEVELS
+        update = FeatureUpdateKey(feature=KRAFT_VERSION, max_version_level=1, upgrade_type=1)
+        response = await cluster.ask(1, UpdateFeaturesRequest(feature_updates=[update]))
+        assert response.error_code == Errors.NONE, response
+        async with asyncio.timeout(30):
+            while await finalized() != LEVELS | {KRAFT_VERSION: 1}:
+                await asyncio.sleep(0.05)
 
 
 @story

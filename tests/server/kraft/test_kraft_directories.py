@@ -79,6 +79,11 @@ def holds(cluster: Cluster, broker_id: int, count: int) -> bool:
     return len(cluster.brokers[broker_id].manager.partitions) == count
 
 
+def leads(cluster: Cluster, broker_id: int, count: int) -> bool:
+    """True if the broker leads so many partitions: only then does it take records."""
+    return [each.role.value for each in cluster.brokers[broker_id].manager.partitions.values()] == ["leader"] * count
+
+
 def directory_with(broker: KraftBrokerServer, index: int, topic: str = "t") -> LogDirectory:
     [found] = [each for each in broker.logs.directories if TopicPartition(topic, index) in each.logs]
     return found
@@ -411,7 +416,7 @@ async def test_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path
     """A crash between the folder and that file, or a disk that lost it: the broker starts, and nothing else is lost."""
     async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
         await cluster.create("t", *[[1]] * 2)
-        await until(lambda: holds(cluster, 1, 2))
+        await until(lambda: leads(cluster, 1, 2))
         for index in (0, 1):
             assert (await produce(cluster, index, b"a")).error_code == Errors.NONE
         topic_id = cluster.controller.controller.image.topic_ids["t"]
@@ -419,7 +424,7 @@ async def test_a_log_without_its_partition_metadata_stops_nothing(tmp_path: Path
         [path] = tmp_path.glob(f"*/t-0/{PARTITION_METADATA}")
         path.unlink()
         await cluster.start(1, log_dirs="{folder}/a,{folder}/b")
-        await until(lambda: holds(cluster, 1, 2) and path.exists())
+        await until(lambda: leads(cluster, 1, 2) and path.exists())
         assert read_partition_metadata(path) == topic_id
         assert [(await produce(cluster, index, b"b")).base_offset for index in (0, 1)] == [1, 1]
 

@@ -3,6 +3,7 @@
 import re
 from base64 import b64encode
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -84,6 +85,18 @@ def test_the_format_takes_no_empty_password(password: str, capsys: pytest.Captur
     with pytest.raises(typer.Exit):
         scram_records([f"SCRAM-SHA-512=[name=alice,password={password}]"], MetadataVersion.parse("4.3.1"))
     assert capsys.readouterr().err == "kcore: --add-scram: password must not be empty\n"
+
+
+def test_the_format_reads_a_user_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Kafka's tool reads arguments from @FILE, and other users of the machine cannot read the password."""
+    file, version = tmp_path / "user", MetadataVersion.parse("4.3.1")
+    file.write_text("SCRAM-SHA-512=[name=alice,password=geheim]\n")
+    [record] = scram_records([f"@{file}"], version)
+    assert record.name == "alice"
+    for wrong in (tmp_path / "gone", tmp_path):
+        with pytest.raises(typer.Exit):
+            scram_records([f"@{wrong}"], version)
+        assert capsys.readouterr().err.startswith(f"kcore: --add-scram @{wrong}: ")
 
 
 def test_the_format_makes_a_salt_as_kafkas_tools_do() -> None:

@@ -269,16 +269,27 @@ async def test_a_log_that_cannot_be_replayed_keeps_the_node_from_its_start() -> 
 async def test_what_only_a_newer_release_can_read_ends_the_process_with_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """No traceback: nothing is wrong with this release but its age."""
+    """No traceback: nothing is wrong with this release but its age. The command prints the error that it gets."""
     caplog.set_level("INFO")
     log = MemoryLog()
     log.append_as_leader(control_batch([kraft_version_record(2)], 0, 1, 0), 1)
     server = QuorumServer(Nodes(1).config(1), log, MemoryElections(), host="127.0.0.1", port=0, machine=None)
-    with pytest.raises(NewerReleaseError, match=r"kraft\.version 2"):
+    with pytest.raises(NewerReleaseError, match=r"the control record at offset 0 has kraft\.version 2"):
         await server.__aenter__()
+    assert [record for record in caplog.records if record.levelname == "CRITICAL"] == []
+
+
+@story
+async def test_what_only_a_newer_release_can_read_ends_a_running_node_with_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server, _ = scripted(Scripted())
+    async with server:
+        server._fail(NewerReleaseError("the log needs a newer release"))
+        with pytest.raises(NewerReleaseError):
+            await server.wait_failed()
     (record,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
-    assert record.getMessage().startswith("node 1 cannot go on: the control record at offset 0 has kraft.version 2")
-    assert not record.exc_info
+    assert record.getMessage() == "node 1 cannot go on: the log needs a newer release" and not record.exc_info
 
 
 @story

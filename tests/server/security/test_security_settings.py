@@ -8,6 +8,7 @@ from kcore.net.security.jaas import MODULES
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.net.security.sasl_mechanisms import NoCredentials
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
+from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
 from net.authority import Authority, pem_of
 
@@ -202,3 +203,40 @@ def test_an_invalid_key_is_one_line(tmp_path: Path, ssl: dict[str, str]) -> None
     path = tmp_path / "keystore.pem"
     path.write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n")
     assert "certificate or key" in refusal(ssl | {"ssl.keystore.location": str(path)})
+
+
+def test_a_key_that_does_not_fit_its_password_or_certificate_says_so(tmp_path: Path, ssl: dict[str, str]) -> None:
+    authority = Authority(tmp_path / "authority")
+    encrypted = authority.keystore("server", password=b"letmein")
+    for password in ({}, {"ssl.key.password": SECRET}):
+        said = refusal(ssl | {"ssl.keystore.location": str(encrypted)} | password)
+        assert f"{encrypted}: " in said and "ssl.key.password is missing or wrong" in said
+    other = Authority(tmp_path / "other").keystore("server").read_text()
+    mixed = tmp_path / "mixed.pem"
+    own = authority.keystore("client").read_text()
+    mixed.write_text(own[: own.index("-----BEGIN CERTIFICATE")] + other[other.index("-----BEGIN CERTIFICATE") :])
+    assert "the private key is not that of the first certificate" in refusal(
+        ssl | {"ssl.keystore.location": str(mixed)}
+    )
+    mixed.write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    assert "no PEM of certificates" in refusal(
+        ssl | {"ssl.truststore.location": str(mixed), "ssl.client.auth": "required"}
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"ssl.key.password": SECRET * 1024}, {"ssl.keystore.location": "/a\0b"}, {"ssl.key.password": f"{SECRET}\ud800"}],
+)
+def test_a_password_or_path_that_openssl_cannot_take_is_one_line(
+    changed: dict[str, str], tmp_path: Path, ssl: dict[str, str]
+) -> None:
+    encrypted = Authority(tmp_path / "authority").keystore("server", password=b"letmein")
+    said = refusal(ssl | {"ssl.keystore.location": str(encrypted)} | changed)
+    assert "a path has the character NUL, or ssl.key.password has more than 1,024 bytes" in said or "wrong" in said
+
+
+def test_a_client_has_no_half_of_a_surrogate_pair() -> None:
+    """A password with such a letter has no bytes to send."""
+    with pytest.raises(SettingsError, match=r"^sasl\.jaas\.config: it has half of a UTF-16 surrogate pair"):
+        client_security_of({"sasl.jaas.config": f"{SECRET}\ud800"})

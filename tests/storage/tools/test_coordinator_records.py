@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kcore.errors import DecodeError
 from kcore.schema.coordinators.groups import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from kcore.schema.coordinators.transactions import TransactionLogValue
 from kcore.schema.group_protocol import ConsumerProtocolSubscription
 from kcore.schema.structure import Data
 from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, DecodedRecord, coordinator_json
@@ -84,10 +85,19 @@ def test_a_transaction() -> None:
         "version": "1",
         "data": {
             "producerId": 9, "previousProducerId": 8, "producerEpoch": 1, "transactionTimeoutMs": 60_000,
-            "transactionStatus": 1, "transactionPartitions": [{"topic": "t", "partitionIds": [5]}],
+            "transactionStatus": "Ongoing", "transactionPartitions": [{"topic": "t", "partitionIds": [5]}],
             "transactionLastUpdateTimestampMs": 11, "transactionStartTimestampMs": 10, "clientTransactionVersion": 2,
         },
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "shown"), [(0, "Empty"), (7, "PrepareEpochFence"), (8, "8"), (-1, "-1")])
+def test_states_of_transactions_have_names(status: int, shown: str) -> None:
+    """As from 4.4.0 on; an unknown state is a number in quotes."""
+    value = b"\0\0" + encode(TransactionLogValue(transaction_status=status), 0)
+    printed = coordinator_json(record(TXN_KEY, value), TRANSACTIONS)
+    assert isinstance(printed, DecodedRecord) and printed.value is not None
+    assert printed.value["data"]["transactionStatus"] == shown
 
 
 def test_what_a_consumer_s_bytes_say_is_shown() -> None:
@@ -145,7 +155,9 @@ def test_every_type_is_read_as_it_was_written(types: Any, number: int, version: 
     printed = coordinator_json(written, types)
     assert isinstance(printed, DecodedRecord) and printed.key == {"type": str(number), "data": to_json(key, 0)}
     if number != 2:  # The members' bytes may be shown as messages.
-        assert printed.value == {"version": str(version), "data": to_json(value, version)}
+        assert printed.value is not None and printed.value["version"] == str(version)
+        differing = {each for each, shown in to_json(value, version).items() if printed.value["data"][each] != shown}
+        assert differing <= {"transactionStatus"}  # Its name is shown.
     assert coordinator_json(record(written.key, None), types) == DecodedRecord(printed.key, None)
 
 

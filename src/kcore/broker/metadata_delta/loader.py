@@ -6,7 +6,11 @@ from typing import ClassVar, NamedTuple, Never, TypeAlias
 from kcore.errors import RaftLogError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
+from kcore.metadata.newer_records import check_records
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
+from kcore.releases.known import NEWEST
+from kcore.releases.release import Release
+from kcore.replication.raft_log import snapshot_name
 from kcore.wire.records import decode_records
 
 
@@ -40,12 +44,15 @@ class ObserverMachine:
 
 
 class MetadataLoader(ObserverMachine):
-    """A raft state machine that applies committed records to `image`."""
+    """A raft state machine that applies committed records to `image`.
+
+    Raises NewerReleaseError for a record that is newer than the broker's release, and applies none of its slice.
+    """
 
     reads_batches: ClassVar = True
 
-    def __init__(self) -> None:
-        self.image = ClusterImage()
+    def __init__(self, release: Release = NEWEST) -> None:
+        self.image, self._release = ClusterImage(), release
         self.end_offset = 0  # The image has all committed records below this offset.
         self.read_bytes = 0  # Bytes of the log applied since the start or the last loaded snapshot.
         self._reader: SnapshotReader | None = None
@@ -54,7 +61,9 @@ class MetadataLoader(ObserverMachine):
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Effect]:
         """Applies committed batches."""
         if batches:
-            replay(self.image, decode_records(batches), self.image.end_offset)
+            records = decode_records(batches)
+            check_records(records, self._release, start_offset=self.image.end_offset)
+            replay(self.image, records, self.image.end_offset)
         self.end_offset = end_offset
         self.read_bytes += len(batches)
         return [ImageChanged(end_offset)]
@@ -71,7 +80,9 @@ class MetadataLoader(ObserverMachine):
             return ()
         batches = next(reader, None)
         if batches is not None:
-            replay(self._loading, decode_records(batches))
+            records = decode_records(batches)
+            check_records(records, self._release, snapshot_name(reader.snapshot))
+            replay(self._loading, records)
             return [ReadSnapshotSlice()]
         self._reader = None
         if reader.is_lost:  # The snapshot was deleted; the driver loads a newer snapshot next.

@@ -11,6 +11,7 @@ from kcore.constants import GROUP_METADATA_TOPIC, METADATA_TOPIC, TRANSACTION_ST
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.extras import needs
 from kcore.measure.report.exits import Exit
+from kcore.metadata.newer_records import SkippedRecords
 from kcore.printable import printable
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.files import is_there, open_reader
@@ -28,6 +29,7 @@ from kcore.storage.tools.dump import (
     dump_lines,
     files_of,
     metadata_json,
+    newer_records_in,
     shown_name,
 )
 from kcore.storage.tools.dump_beside import beside_rows, is_beside
@@ -80,8 +82,12 @@ def run(path: Path, detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
         _check_topic(files[0], detail)
         gaps = [_report(file, gap) for file, gap in gaps_between_files(path).items()]
         if arrow is not None or as_json:
-            return max(_rows(files, detail, as_json, arrow), *gaps, Exit.GOOD)
-        return max([_lines(file, detail) for file in files] + gaps)
+            found = _rows(files, detail, as_json, arrow)
+        else:
+            found = max(_lines(file, detail) for file in files)
+        if detail.metadata:
+            _warn_of_newer(files)
+        return max(found, *gaps, Exit.GOOD)
     except (KcoreError, OSError) as error:
         fail(str(error))
 
@@ -118,6 +124,16 @@ def _lines(file: Path, detail: Detail) -> Exit:
     except DecodeError as error:
         return _report(file, error)
     return Exit.GOOD
+
+
+def _warn_of_newer(files: list[Path]) -> None:
+    """Prints a line for each file with metadata records that only a newer release can read."""
+    for file in files:
+        newer = SkippedRecords()
+        for each in () if is_beside(file) else newer_records_in(file):
+            newer.take(each)
+        if text := str(newer):
+            say(f"kcore: {file}: {text}", err=True)
 
 
 def _report(file: Path, error: KcoreError | str) -> Exit:

@@ -14,6 +14,7 @@ from kcore.constants import NO_BROKER_ROW, NO_LEADER
 from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
 from kcore.measure.report.exits import Exit
+from kcore.metadata.newer_records import SkippedRecords
 from kcore.metadata.table.partition_state import PartitionState
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.printable import printable
@@ -51,7 +52,7 @@ def command(
 def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) -> Exit:
     """Prints the summary or lists, and writes the Arrow file; exit code 1 if the log is torn or damaged."""
     try:
-        table, problem = table_of(path)
+        table, problem, newer = table_of(path)
         if arrow is not None:
             write_arrow(table, arrow)
     except (KcoreError, OSError) as error:
@@ -66,13 +67,13 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
         _show(summary(table), wide_console())
         for kind in TROUBLES:
             _list(table, kind, SHOWN)
-    if problem:
-        say(f"kcore: {problem}", err=True)
-    return Exit.FAILED if problem else Exit.GOOD
+    for each in filter(None, (problem, str(newer))):
+        say(f"kcore: {each}", err=True)
+    return Exit.FAILED if problem or newer.count else Exit.GOOD
 
 
-def table_of(path: Path) -> tuple[PartitionTable, str]:
-    """The partitions, and the problem that ended the reading early; the problem is empty if all was read."""
+def table_of(path: Path) -> tuple[PartitionTable, str, SkippedRecords]:
+    """The partitions, the problem that ended the reading early, or "", and what only a newer release can read."""
     if not is_there(path):
         raise StorageError(f"{path}: there is no such file or folder")
     if path.is_file():
@@ -81,11 +82,11 @@ def table_of(path: Path) -> tuple[PartitionTable, str]:
         if (kind := foreign_kind(head)) is not None:
             raise StorageError(f"{path}: it is {kind}")
         if head.startswith(DUMP_BEGINS):
-            return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), ""
+            return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), "", SkippedRecords()
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:
         raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")
-    return image.table, image.problem
+    return image.table, image.problem, image.newer
 
 
 def summary(table: PartitionTable) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def command(
     profile: storm_options.Profile = False,
     command_config: CommandConfigOption = None,
     secure: storm_options.Secure = False,
-    secure_with: storm_options.SecureWith = "SASL_SSL",
+    secure_with: storm_options.SecureWith = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/storm-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
@@ -73,7 +73,7 @@ def command(
         replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
         heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
         profile=profile, session_timeout_ms=session_timeout, pids=pid, command_config=str(command_config or ""),
-        secure=secure_with if secure else "")  # fmt: skip
+        secure=_protocol(secure, secure_with))  # fmt: skip
     raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
 
 
@@ -88,6 +88,13 @@ def list_scenarios() -> Exit:
     for name, scenario in LIMITS.items():
         say(_line(name, scenario))
     return Exit.GOOD
+
+
+def _protocol(secure: bool, secure_with: str | None) -> str:
+    """The security protocol of --secure; empty without it."""
+    if secure_with is not None and not secure:
+        fail(f"--secure-with {secure_with} is the protocol of --secure: give --secure, too")
+    return (secure_with or storm_options.SECURE_WITH) if secure else ""
 
 
 def _line(name: str, scenario: Callable[..., Any]) -> str:

@@ -6,9 +6,11 @@ Source: ScramParser of 4.3.1. No error of this module shows a password.
 import secrets
 from base64 import b64decode
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from kcore.cli.console import fail
+from kcore.errors import StorageError
 from kcore.metadata.metadata_version import MetadataVersion
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.scram import (
@@ -22,9 +24,11 @@ from kcore.scram import (
     salted_password,
     user_flaw,
 )
+from kcore.storage.files import read_text
 
 SALTED: Final = b"salted"  # Stands for the salted password in checks that precede its derivation.
 FORM: Final = "MECHANISM=[name=NAME,password=PASSWORD]"
+_MOST_BYTES: Final = 1 << 16  # The largest file that is read.
 _CODES: Final = {mechanism.name: code for code, mechanism in MECHANISMS.items()}
 _NAMES: Final = ("name", "salt", "iterations", "password", "saltedpassword")
 
@@ -33,7 +37,17 @@ def scram_records(given: Sequence[str], version: MetadataVersion) -> list[UserSc
     """Makes a record of each credential; ends the command for an invalid credential."""
     if given and not version.scram_supported:
         fail("--add-scram: SCRAM is only supported in metadata.version 3.5-IV2 or later")
-    return [_record(each.strip()) for each in given]
+    return [_record(_text_of(each).strip()) for each in given]
+
+
+def _text_of(given: str) -> str:
+    """The option's value; that of @FILE is the file's text, as in Kafka's tool."""
+    if not given.startswith("@"):
+        return given
+    try:
+        return read_text(Path(given[1:]), _MOST_BYTES)
+    except (OSError, StorageError) as error:
+        fail(f"--add-scram {given}: {error}")
 
 
 def _record(text: str) -> UserScramCredentialRecord:

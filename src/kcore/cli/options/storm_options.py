@@ -87,11 +87,13 @@ Secure = Annotated[
         "made for the run.",
     ),
 ]
+SECURE_WITH = "SASL_SSL"
 SecureWith = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="PROTOCOL",
-        help="The security protocol of --secure: SSL with client certificates; SASL_SSL or SASL_PLAINTEXT with SCRAM.",
+        help="The security protocol of --secure: SSL with client certificates; SASL_SSL or SASL_PLAINTEXT with SCRAM. "
+        "Default SASL_SSL.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The seed of all random choices, such as the broker that is lost.")]

@@ -12,9 +12,7 @@ from kcore.cli.options.properties_option import read_settings
 from kcore.cli.options.release_option import ReleaseOption, check_release
 from kcore.cli.options.scram_option import FORM, scram_records
 from kcore.cli.servers.quorum_format import controllers_of, print_formatted, voter_of
-from kcore.constants import (
-    KRAFT_VERSION,
-)
+from kcore.constants import KRAFT_VERSION
 from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.releases.known import DEFAULT_RELEASE
@@ -49,7 +47,7 @@ def command(
         list[str] | None, typer.Option("--feature", "-f", metavar="NAME=LEVEL", help="The level of another feature.")
     ] = None,
     add_scram: Annotated[
-        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user that the cluster begins with.")
+        list[str] | None, typer.Option("--add-scram", "-S", metavar=FORM, help="A user to begin with, or @FILE.")
     ] = None,
     release: ReleaseOption = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
@@ -67,8 +65,6 @@ def command(
         fail("controller.quorum.voters is set: the quorum is static")
     unstable = settings.controller["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"
     features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
-    version = MetadataVersion.of_level(features[FEATURE_NAME], release)
-    credentials = scram_records(add_scram or [], version)
     directory_id = random_directory_id() if standalone else None
     voters = controllers_of(initial_controllers, settings.listener) if initial_controllers else ()
     if directory_id is not None:
@@ -81,7 +77,9 @@ def command(
         cluster_id=cluster_id,
         directory_id=directory_id,
         initial_voters=voters,
-        credentials=credentials,
+        credentials=scram_records(add_scram or [], MetadataVersion.of_level(features[FEATURE_NAME], release)),
+        bootstraps_from_snapshot=KNOWN[release].rules.bootstraps_from_snapshot,
+        joins_dynamic_quorum=not settings.voters,
     )
     print_formatted(make, settings.node_id)
 

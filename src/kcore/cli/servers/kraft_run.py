@@ -20,10 +20,11 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import KAFKA_WAY
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.errors import DecodeError, StorageError
+from kcore.errors import DecodeError, NewerReleaseError, StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
+from kcore.metadata.newer_records import check_records
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings
@@ -125,7 +126,7 @@ def _open(
             fail(f"{settings.directory}: there is no cluster.id yet")
         log_settings = settings.metadata_log._replace(set_aside=set_aside)
         log, election = directory.open(log_settings, level=RAFT_LEVELS[release][1])
-    except (StorageError, DecodeError) as error:
+    except (StorageError, DecodeError, NewerReleaseError) as error:
         fail(str(error))
     config = settings.controller_config(directory.cluster_id, release, departures)
     return config, directory, (log, DirectoryElections(directory, election), bootstrap)
@@ -146,11 +147,13 @@ def departures_of(names: list[str]) -> frozenset[str]:
 def _bootstrap(directory: Path, release: str) -> Bootstrap:
     """The bootstrap records in the formatted directory, for the first active controller.
 
-    Without the file, a record of the release's own metadata.version.
+    Without the file, a record of the release's own metadata.version. NewerReleaseError for records of newer releases.
     """
     path = directory / BOOTSTRAP
     if not is_there(path):
         level = MetadataVersion.parse(release).feature_level
         return Bootstrap.of_features({FEATURE_NAME: level}, "the default of the release")
-    records = [Versioned(*decode_metadata_record(value)) for value in read_snapshot(path)]
+    snapshot = read_snapshot(path)
+    check_records(snapshot.records, RELEASES[release], str(path))
+    records = [Versioned(*decode_metadata_record(value)) for value in snapshot]
     return Bootstrap(records, f"the binary bootstrap metadata file {path}")

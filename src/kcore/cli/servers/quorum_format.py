@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -29,6 +29,7 @@ FEATURES: Final = {
     }
     for release, each in RELEASES.items()
 }
+DEFAULT: Final = DEFAULT_RELEASE.rpartition(".")[0]
 Level = Annotated[str, typer.Option(help=f"The release whose features a new cluster gets: {', '.join(FEATURES)}.")]
 
 
@@ -48,7 +49,7 @@ def command(
         str | None, typer.Option(metavar="HOST:PORT", help="A dynamic quorum that begins with this node alone.")
     ] = None,
     listener_name: Annotated[str, typer.Option(help="The first of controller.listener.names.")] = "CONTROLLER",
-    level: Level = DEFAULT_RELEASE.rpartition(".")[0],
+    level: Level = DEFAULT,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Format a metadata directory for `kcore quorum serve` or a controller of Kafka; prints its ids.
@@ -61,9 +62,7 @@ def command(
         fail("give either --initial-controllers or --standalone")
     if cluster_id and no_cluster_id:
         fail("give either --cluster-id or --no-cluster-id")
-    if level not in FEATURES:
-        fail(f"--level {level}: {', '.join(FEATURES)}")
-    own = _uuid("--directory-id", directory_id)
+    own, features = _uuid("--directory-id", directory_id), _features(level)
     _uuid("--cluster-id", cluster_id)
     voters: tuple[Voter, ...] = ()
     if initial_controllers:
@@ -75,13 +74,20 @@ def command(
         format_directory,
         data,
         node_id=id,
-        features=FEATURES[level],
+        features=features,
         cluster_id=cluster_id,
         without_cluster_id=no_cluster_id,
         directory_id=own,
         initial_voters=voters,
     )
     print_formatted(make, id)
+
+
+def _features(level: str) -> Mapping[str, int]:
+    """The features of a release by the option --level; ends the command for an unknown one."""
+    if level not in FEATURES:
+        fail(f"--level {level}: {', '.join(FEATURES)}")
+    return FEATURES[level]
 
 
 def print_formatted(make: Callable[[], RaftDirectory], node_id: int) -> None:

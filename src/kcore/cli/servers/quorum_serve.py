@@ -20,10 +20,12 @@ from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import Work, address_of, begin_server, run_until_stopped
 from kcore.errors import StorageError
 from kcore.measure.report.exits import Exit
+from kcore.metadata.newer_records import check_batches
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import NEWEST
 from kcore.releases.release import LOG_LEVELS
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
@@ -161,6 +163,7 @@ def run(
         listener=plan.listener,
         level=plan.level,
         can_become_voter=plan.data is not None,
+        check_data=partial(check_batches, release=NEWEST),
         elects_when_refused=True,
         **settings,
     )

@@ -1,18 +1,17 @@
 """The first records of a controller that becomes active. Source: ActivationRecordsGenerator of 3.9.1 and 4.3.1."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kcore.constants import ELR_VERSION, MIN_ISR
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import HALF_BOOTSTRAP
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.errors import LevelError, NewerReleaseError
+from kcore.errors import LevelError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import (
     FEATURE_NAME,
     MINIMUM_KRAFT_VERSION,
-    RELEASES,
     MetadataVersion,
 )
 from kcore.schema.configs import ConfigResourceType
@@ -49,21 +48,6 @@ class Bootstrap(NamedTuple):
         return cls([Versioned(FeatureLevelRecord(name=name, feature_level=features[name])) for name in names], source)
 
 
-def check_level(features: Mapping[str, int], release: str, source: str) -> None:
-    """NewerReleaseError if the features have a metadata.version that the release does not know.
-
-    `source`: the log or snapshot that has the features, for the message.
-    """
-    name = RELEASES[release].newest
-    newest = MetadataVersion.parse(f"{name}@{release}").feature_level
-    level = features.get(FEATURE_NAME, 0)
-    if level > newest:
-        raise NewerReleaseError(
-            f"{source} has metadata.version {level}, and Kafka {release} knows levels up to {newest} ({name}): "
-            "this node needs a newer release"
-        )
-
-
 class Activation(NamedTuple):
     """The first decision of an active controller, and the reason for it in the operator's log."""
 
@@ -81,8 +65,9 @@ def activation(
     if _needs_bootstrap(image, config, is_empty=is_empty):
         return _of_empty_log(image, config, bootstrap)
     level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, MINIMUM_KRAFT_VERSION), config.release)
+    says = "is at" if FEATURE_NAME in image.features else "names no level, which stands for"
     if not image.in_transaction:
-        return Activation(Decision(), f"the log is at metadata.version {level}")
+        return Activation(Decision(), f"the log {says} metadata.version {level}")
     if not level.transactions_supported:
         raise LevelError(f"a transaction is open in the log, and metadata.version {level} has no transactions")
     return Activation(Decision(records=[_abort()]), f"an open metadata transaction is aborted, at {level}")

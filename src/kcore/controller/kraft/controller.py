@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import ClassVar
 
-from kcore.controller.kraft.activation import Bootstrap, activation, check_level
+from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
@@ -37,13 +37,15 @@ from kcore.controller.rules.error_responses import refused
 from kcore.errors import LevelError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replaying
+from kcore.metadata.newer_records import check_records
 from kcore.protocol_errors import Errors
 from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
+from kcore.releases.known import RELEASES
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.structure import Message
 from kcore.types import Uuid
-from kcore.wire.records import decode_records
+from kcore.wire.records import Records, decode_records
 
 
 class KraftController:
@@ -370,18 +372,18 @@ class KraftController:
 
     def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
         if batches:
+            records = decode_records(batches)
+            check_records(records, RELEASES[self.config.release], start_offset=self.image.end_offset)
             self._shadow.on_replayed(batches)
-            yield from self._replay(batches)
+            yield from self._replay(records)
         self.image.end_offset = max(self.image.end_offset, end_offset)
         self.committed = end_offset
         self._commit(end_offset)
 
-    def _replay(self, batches: bytes) -> Iterator[None]:
-        records = decode_records(batches)
+    def _replay(self, records: Records) -> Iterator[None]:
         yield from replaying(self.image, records, self.image.end_offset)
-        check_level(self.image.features, self.config.release, "the log")
         self._is_empty = self._is_empty and bool(records.is_control.all())
-        self.snapshots.count(len(batches))
+        self.snapshots.count(len(records.data))
 
     def on_resigned(self, epoch: int) -> Outputs:
         """Revert to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
@@ -401,7 +403,7 @@ class KraftController:
     def _reverting(self, stable: int, first: Uncommitted | None) -> Iterator[None]:
         yield from self.image.reverting_to(stable)
         if first is not None and first.transaction and first.begin < self.committed:
-            yield from self._replay(first.part_below(self.committed))
+            yield from self._replay(decode_records(first.part_below(self.committed)))
             self._commit(self.committed)
         self._shadow.on_reverted(self.committed)
         self.image.end_offset = self.committed
@@ -469,7 +471,7 @@ class KraftController:
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
         self._following.finish()
-        self._loading = SnapshotLoading(reader, self.config.kafka_way)
+        self._loading = SnapshotLoading(reader, self.config)
         return [ReadSnapshotSlice()]
 
     def on_read_slice(self) -> Outputs:
@@ -483,7 +485,7 @@ class KraftController:
         if loading.is_lost:
             return ()
         self._is_empty = self._is_empty and loading.is_empty
-        image, snapshot = loading.whole(self.config.release), loading.snapshot
+        image, snapshot = loading.whole(), loading.snapshot
         self._bootstrap = loading.bootstrap or self._bootstrap
         self.committed = snapshot.offset
         self._shadow = loading.shadow

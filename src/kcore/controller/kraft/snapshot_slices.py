@@ -6,7 +6,7 @@ Source: SnapshotGenerator, SnapshotEmitter.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from kcore.controller.kraft.activation import Bootstrap, check_level
+from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
@@ -15,8 +15,10 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_writer import records_of
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
+from kcore.metadata.newer_records import check_records
 from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import RELEASES
+from kcore.replication.raft_log import snapshot_name
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import decode_records
 
@@ -87,14 +89,14 @@ def snapshot_slices(
 
 
 class SnapshotLoading:
-    """Loads one snapshot."""
+    """Loads one snapshot. Raises NewerReleaseError for a record that is newer than the controller's release."""
 
-    def __init__(self, reader: SnapshotReader, kafka_way: frozenset[str]) -> None:
-        self._reader, self._image = reader, ClusterImage()
+    def __init__(self, reader: SnapshotReader, config: KraftControllerConfig) -> None:
+        self._reader, self._image, self._release = reader, ClusterImage(), RELEASES[config.release]
         self.snapshot = reader.snapshot
         self.size = 0  # Bytes of batches read so far.
         self.is_empty = True  # True if all records read so far are control records.
-        self.shadow = shadow_of(kafka_way)  # For switched-back departures.
+        self.shadow = shadow_of(config.kafka_way)  # For switched-back departures.
         self._begins_with: list[Versioned] = []  # The records of the snapshot 0-0.
 
     def read_slice(self) -> bool:
@@ -104,6 +106,7 @@ class SnapshotLoading:
             return False
         self.size += len(batches)
         records = decode_records(batches)
+        check_records(records, self._release, snapshot_name(self.snapshot))
         if self.snapshot.offset == 0:
             # Kafka 4.4's format command writes the snapshot 0-0. No broker reads this snapshot: the first active
             # controller writes its records to the log.
@@ -125,15 +128,12 @@ class SnapshotLoading:
         """True if the snapshot was deleted while it was read."""
         return self._reader.is_lost
 
-    def whole(self, release: str) -> ClusterImage:
-        """The state after the last slice; NewerReleaseError if the release does not know its metadata.version."""
+    def whole(self) -> ClusterImage:
+        """The state after the last slice."""
         image, end = self._image, self.snapshot.offset
-        check_level(image.features, release, f"the snapshot {end}-{self.snapshot.epoch}")
-        if self.bootstrap is not None:
-            check_level({FEATURE_NAME: self.bootstrap.level_of(FEATURE_NAME)}, release, self.bootstrap.source)
         image.end_offset, image.epoch = end, self.snapshot.epoch
         image.registered_at = dict.fromkeys(image.registered_at, end - 1)
-        if RELEASES[release].rules.levels_may_be_unnamed and not self.is_empty:
+        if self._release.rules.levels_may_be_unnamed and not self.is_empty:
             image.features.setdefault(FEATURE_NAME, MINIMUM_KRAFT_VERSION)
         self.shadow.end_snapshot(end)
         return image

@@ -12,6 +12,7 @@ from kcore.errors import TargetError
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
+from kcore.metadata.newer_records import check_records
 from kcore.protocol_errors import Errors
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
@@ -128,7 +129,8 @@ class Observer:
         self._seen.clear()
 
     def _apply(self, records: Records) -> tuple[Int64s, Int32s]:
-        """Applies new records to the image; returns their offsets and types."""
+        """Applies new records to the image; returns their offsets and types. NewerReleaseError for unknown records."""
+        check_records(records, start_offset=self.end_offset)
         rows = np.flatnonzero(~records.is_control & (records.offset >= self.end_offset))
         begins, lengths = records.value_offset[rows], records.value_length[rows]
         types, _ = frame_columns(records.data, begins, lengths)

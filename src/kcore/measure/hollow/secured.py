@@ -23,22 +23,26 @@ _HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 
 def loop_of(security: ListenerSecurity, *, frame_bytes: int, timeout_ns: int) -> kernel.Loop:
     """A loop whose connections have these settings. TargetError for certificates or keys that the loop cannot use."""
-    tls = None
-    if security.tls is not None:
-        try:
-            text = security.tls.as_text()
-            tls = kernel.ClientTls(
-                trusted=(text.certificates or "").encode(),
-                chain=(text.certificate_chain or "").encode(),
-                key=(text.key or "").encode(),
-                key_password=None if text.key_password is None else text.key_password.encode(),
-                versions=list(text.versions),
-                verifies_name=text.verifies_name,
-            )
-        except (TlsError, ValueError) as error:
-            raise TargetError(f"TLS of the hollow brokers: {error}") from None
-    authenticates = security.own_mechanism is not None
+    tls, authenticates = tls_of(security), security.own_mechanism is not None
     return kernel.Loop(frame_bytes=frame_bytes, timeout_ns=timeout_ns, tls=tls, authenticates=authenticates)
+
+
+def tls_of(security: ListenerSecurity) -> kernel.ClientTls | None:
+    """The TLS settings of a loop; None for plaintext. TargetError as for `loop_of`."""
+    if security.tls is None:
+        return None
+    try:
+        text = security.tls.as_text()
+        return kernel.ClientTls(
+            trusted=(text.certificates or "").encode(),
+            chain=(text.certificate_chain or "").encode(),
+            key=(text.key or "").encode(),
+            key_password=None if text.key_password is None else text.key_password.encode(),
+            versions=list(text.versions),
+            verifies_name=text.verifies_name,
+        )
+    except (TlsError, ValueError) as error:
+        raise TargetError(f"TLS of the hollow brokers: {error}") from None
 
 
 def certificates(*names: str) -> tuple[str, list[tuple[str, str]]]:

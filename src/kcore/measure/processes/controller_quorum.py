@@ -56,16 +56,15 @@ class ControllerQuorum(Started):
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
         protocol: str = "PLAINTEXT",
-        format_options: Sequence[str] = (),
+        users: Sequence[str] = (),
     ) -> None:
         """`listeners`: names and security protocols of further listeners. `protocol`: that of the first listener.
 
-        `properties`: more lines for every node's configuration. `format_options`: further options of the format
-        command.
+        `properties`: more lines for every node's configuration. `users`: values of the format command's --add-scram.
         """
         self.cluster_id = random_uuid()
         self._protocols = {LISTENER: protocol, **(listeners or {})}
-        self._properties, self._format_options = properties, format_options
+        self._properties, self._users = properties, users
         self.folder = Path(tempfile.mkdtemp(prefix="kcore-quorum-"))
         ports = free_ports(controllers * len(self._protocols))
         self.nodes = [
@@ -126,7 +125,11 @@ class ControllerQuorum(Started):
         ]
         node.configuration.write_text("\n".join([*lines, self._properties, ""]))
         voters = ",".join(f"{each.node_id}@127.0.0.1:{each.port}:{each.directory_id}" for each in self.nodes)
-        command = [*self.format_command(node.configuration, voters), *self._format_options]
+        command = self.format_command(node.configuration, voters)
+        for at, user in enumerate(self._users):  # A file of its own: other users can read command lines.
+            file = node.folder / f"user-{at}"
+            file.write_text(user)
+            command += ["--add-scram", f"@{file}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             output = (done.stderr or done.stdout).strip()[-500:]

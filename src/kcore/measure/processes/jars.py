@@ -29,6 +29,7 @@ FIRST_RELEASE: Final = (3, 7)  # The oldest release that storms start: its contr
 FIRST_KRAFT_ONLY: Final = 4  # The first major release without ZooKeeper.
 PINNED: Final = "jars.lock"  # The lock file of a release that kcore ships none for, in the folder of its jars.
 _RELEASE: Final = re.compile(r"(\d{1,3})\.(\d{1,3})\.\d{1,3}(-rc\d+)?")
+_LINE: Final = re.compile(r"[0-9a-f]{64}  [A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){3,}")
 _AT_ONCE: Final = 8
 _MOST_BYTES: Final = 1 << 20  # The largest lock file that is read.
 _PATTERN: Final = "jars/[artifact]-[revision].[ext]"
@@ -55,14 +56,17 @@ class Jar(NamedTuple):
 
     @classmethod
     def of(cls, line: str) -> Self:
-        """Parses a line such as `c0ffee... org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar`."""
+        """Parses a line such as `c0ffee... org/slf4j/slf4j-api/1.7.36/slf4j-api-1.7.36.jar`; ValueError."""
+        if not _LINE.fullmatch(line):
+            raise ValueError(f"{line!r:.60} is not a SHA-256 and the path of a jar")
         sha256, path = line.split()
         return cls._of_path(sha256, path)
 
     @classmethod
     def _of_path(cls, sha256: str, path: str) -> Self:
         *group, artifact, version, name = path.split("/")
-        assert name == f"{artifact}-{version}.jar", f"{path}: a lock file names jars without a classifier"
+        if name != f"{artifact}-{version}.jar":
+            raise ValueError(f"{path}: a lock file names jars without a classifier")
         return cls(sha256, ".".join(group), artifact, version)
 
     @property
@@ -123,13 +127,26 @@ def _pinned(release: str, folder: Path, say: Say) -> Path:
                 if not is_there(lock):
                     _pin(release, folder, say)
         text = read_text(lock, _MOST_BYTES)
-        jars = [Jar.of(line) for line in text.splitlines()]
-    except (OSError, ValueError, AssertionError) as error:
-        raise TargetError(f"{lock}: {error}") from error
+        jars = _of_release(text, release, folder)
+    except (OSError, ValueError) as error:
+        raise TargetError(f"{lock}: {error}: remove {folder}, and kcore fetches the jars again") from error
     for jar in _missing(jars, folder):
         if is_there(folder / jar.name):
             raise TargetError(f"{folder / jar.name} is not the jar of {lock}: remove the jar, and kcore fetches it")
     return fetch(text, folder, say)
+
+
+def _of_release(lock: str, release: str, folder: Path) -> list[Jar]:
+    """The jars of the folder's lock file; ValueError if it is damaged, or of another release.
+
+    Java's class path has every jar of the folder, so the lock file must name every one.
+    """
+    jars = [Jar.of(line) for line in lock.splitlines()]
+    if not any((jar.group, jar.artifact, jar.version) == (*_KAFKA, release) for jar in jars):
+        raise ValueError(f"it does not name Kafka {release}")
+    if unknown := {path.name for path in folder.glob("*.jar")} - {jar.name for jar in jars}:
+        raise ValueError(f"it does not name {min(unknown)}")
+    return jars
 
 
 def _pin(release: str, folder: Path, say: Say) -> None:

@@ -13,6 +13,7 @@ from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.spark.java import java_home
 
 _POLL_S: Final = 0.05
+_LAST_LINE: Final = 200  # Characters of the last line that `ChildProcess.end` shows.
 _END_OF_LOG: Final = 2_000  # Characters of the log that an error shows.
 
 
@@ -36,6 +37,15 @@ class ChildProcess:
     @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.poll() is None
+
+    @property
+    def end(self) -> str:
+        """The exit code and the last line of a process that has ended; otherwise an empty text."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        lines = [line.strip() for line in self.log_text().splitlines() if line.strip()]
+        last = f": {lines[-1][:_LAST_LINE]}" if lines else ""
+        return f"{self.name} has ended with exit code {self._process.returncode}{last}"
 
     def start(self, *, wait: bool = True) -> None:
         """Starts the process; if `wait`, raises TargetError with the end of its log unless it becomes ready."""

@@ -49,7 +49,7 @@ class KafkaQuorum(ControllerQuorum):
         listeners: Mapping[str, str] | None = None,
         properties: str = "",
         protocol: str = "PLAINTEXT",
-        format_options: Sequence[str] = (),
+        users: Sequence[str] = (),
         java_options: Sequence[str] = (),
         java: Path | None = None,
     ) -> None:
@@ -68,7 +68,7 @@ class KafkaQuorum(ControllerQuorum):
             listeners=listeners,
             properties=properties,
             protocol=protocol,
-            format_options=format_options,
+            users=users,
         )
 
     def format_command(self, configuration: Path, voters: str) -> list[str]:

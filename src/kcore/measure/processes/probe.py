@@ -2,6 +2,7 @@
 
 import subprocess
 import zipfile
+import zlib
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -46,13 +47,19 @@ def build_of(target: Target, heap: str) -> Build:
 
 
 def has_option(jars: Path, program: str, option: str) -> bool:
-    """True if the classes of a program, such as kafka.tools.StorageTool, have the text of an option."""
+    """True if the classes of a program, such as kafka.tools.StorageTool, have the text of an option.
+
+    TargetError for a jar that is damaged there.
+    """
     prefix = program.replace(".", "/")
     for jar in filter(zipfile.is_zipfile, sorted(jars.glob("*.jar"))):
-        with zipfile.ZipFile(jar) as file:
-            names = [name for name in file.namelist() if name.startswith(prefix) and name.endswith(".class")]
-            if any(option.encode() in file.read(name) for name in names):
-                return True
+        try:
+            with zipfile.ZipFile(jar) as file:
+                names = [name for name in file.namelist() if name.startswith(prefix) and name.endswith(".class")]
+                if any(option.encode() in file.read(name) for name in names):
+                    return True
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+            raise TargetError(f"{jar}: the jar is damaged: {error}") from error
     return False
 
 

@@ -38,6 +38,11 @@ _FOLDERS: Final = {"kafka:": False, "kafka-zk:": True}  # Whether they are in Zo
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _LABELLED: Final = re.compile(r"([^:/\[\]]*?)=(.*)", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+# The properties that --secure sets, and those with a secret: a property is shown in the results.
+_OF_SECURITY: Final = re.compile(
+    r"(?:.*\.)?(?:ssl\.(?:keystore|truststore|key)\..*|ssl\.client\.auth|sasl\.enabled\.mechanisms"
+    r"|sasl\.mechanism\..*|sasl\.jaas\.config|.*(?:password|secret).*)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Target:
             return cls(text, is_kcore=True, in_zookeeper=text.endswith(_ZK))
         for prefix, in_zookeeper in _FOLDERS.items():
             if text.startswith(prefix) and len(text) > len(prefix):
-                folder = Path(text.removeprefix(prefix)).expanduser().absolute()
+                folder = _path("--target", text, text.removeprefix(prefix))
                 return cls(text, folder=folder, in_zookeeper=in_zookeeper)
         if text.startswith(_RELEASE) and ":" not in text:
             in_zookeeper = text.endswith(_ZK)
@@ -129,10 +134,17 @@ class Target:
 
 def jars_in(folder: Path) -> Path:
     """The folder itself, or its folder libs as in Kafka's distribution: whichever has jars. TargetError if none has."""
-    for each in (folder, folder / "libs"):
-        if next(each.glob("*.jar"), None) is not None:
-            return each
-    what = "has no jars, nor has its folder libs" if folder.is_dir() else "is no folder"
+    if os.pathsep in str(folder):
+        raise TargetError(
+            f"{folder}: a class path of Java has no path with {os.pathsep!r}: rename the folder, or link it"
+        )
+    try:
+        for each in (folder, folder / "libs"):
+            if each.is_dir() and any(name.endswith(".jar") for name in os.listdir(each)):
+                return each
+        what = "has no jars, nor has its folder libs" if folder.is_dir() else "is no folder"
+    except OSError as error:
+        raise TargetError(f"{error.filename}: {error.strerror}") from None
     raise TargetError(f"{folder} {what}: name an unpacked distribution of Kafka, or a folder with its jars")
 
 
@@ -195,6 +207,8 @@ def _with_property(targets: Sequence[Target], given: str) -> list[Target]:
         raise TargetError(f"--property {given!r}: give NAME=VALUE, or LABEL:NAME=VALUE")
     if name.strip() in TOOL_PROPERTIES:
         raise TargetError(f"--property {given}: kcore sets {name.strip()} for each process: leave it out")
+    if _OF_SECURITY.fullmatch(name.strip()):
+        raise TargetError(f"--property {name.strip()}: kcore makes certificates, keys and users: give --secure")
     started = {each.name for each in targets if each.is_started}
     chosen = _chosen(targets, names, "--property", given, started, "properties of its own")
     return [
@@ -205,13 +219,20 @@ def _with_property(targets: Sequence[Target], given: str) -> list[Target]:
 
 def _with_java(targets: Sequence[Target], given: str) -> list[Target]:
     names, text = _split(targets, given)
-    path = Path(text).expanduser().absolute()
-    program = path / "bin" / "java" if path.is_dir() else path
-    if not (program.is_file() and os.access(program, os.X_OK)):
+    path = _path("--java", given, text)
+    program = path / "bin" / "java" if os.path.isdir(path) else path
+    if not (os.path.isfile(program) and os.access(program, os.X_OK)):
         known = f"; labels: {', '.join(each.name for each in targets)}" if names is None and ":" in given else ""
         raise TargetError(f"--java {given}: there is no program java at {program}{known}")
     chosen = _chosen(targets, names, "--java", given, {each.name for each in targets if each.is_kafka}, "no JVM")
     return [replace(each, java=program) if each.name in chosen else each for each in targets]
+
+
+def _path(option: str, given: str, text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise TargetError(f"{option} {given}: there is no user {text.partition('/')[0].removeprefix('~')}") from None
 
 
 def _split(targets: Sequence[Target], given: str) -> tuple[str | None, str]:

@@ -33,7 +33,7 @@ class RunSecurity:
 
     protocol: str = PLAINTEXT
     properties: str = field(default="", repr=False)  # More lines of server.properties.
-    format_options: tuple[str, ...] = field(default=(), repr=False)  # Further options of the format command.
+    users: tuple[str, ...] = field(default=(), repr=False)  # Values of the format command's --add-scram.
     client: ListenerSecurity = field(default_factory=ListenerSecurity)  # for the hollow brokers
 
     @classmethod
@@ -43,7 +43,7 @@ class RunSecurity:
             return cls()
         controllers: dict[str, str] = {}
         client = {"security.protocol": protocol}
-        options: tuple[str, ...] = ()
+        users: tuple[str, ...] = ()
         if protocol.endswith("SSL"):
             trusted, (server, broker) = certificates(_CONTROLLER, _USER)
             controllers |= _stores(trusted, server)
@@ -55,9 +55,9 @@ class RunSecurity:
             password, own = (secrets.token_hex(_PASSWORD_BYTES) for _ in range(2))
             controllers |= _sasl(own)
             client |= {"sasl.mechanism": _MECHANISM, "sasl.jaas.config": _jaas(_MECHANISM, _USER, password)}
-            options = ("--add-scram", f"{_MECHANISM}=[name={_USER},password={password}]")
+            users = (f"{_MECHANISM}=[name={_USER},password={password}]",)
         lines = "\n".join(f"{name}={value.replace(_NEWLINE, _ESCAPED)}" for name, value in controllers.items())
-        return cls(protocol, lines, options, client_security_of(client))
+        return cls(protocol, lines, users, client_security_of(client))
 
 
 def read_client(path: str) -> ListenerSecurity:

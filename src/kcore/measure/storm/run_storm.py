@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from kcore.errors import KcoreError, TargetError
 from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.secured import tls_of
 from kcore.measure.processes.controller_quorum import ControllerQuorum
 from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.measure.processes.probe import build_of
@@ -36,10 +37,14 @@ _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anythi
 
 
 def check_targets(plan: StormPlan) -> None:
-    """Raises a TargetError, before anything is measured, if no controller listens at a target's addresses."""
+    """Raises a TargetError, before anything is measured, if no controller listens at a target's addresses.
+
+    Also for certificates or keys that the hollow brokers cannot use.
+    """
     for target in plan.parsed():
         if target.addresses:
             security = read_client(plan.command_config)
+            tls_of(security)
             asyncio.run(Quorum(target.addresses, random=Random(plan.seed), security=security).check_listens())
 
 
@@ -231,7 +236,8 @@ class _CellRun:
                     self._partial(storm, name)
                 raise
             except Exception as error:  # Any error: the other scenarios may still give results.
-                self._failed(storm, name, _text_of(error))
+                ends = [node.end for node in (self.processes.nodes if self.processes else []) if node.end]
+                self._failed(storm, name, "; ".join((_text_of(error), *ends)))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))

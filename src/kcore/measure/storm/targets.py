@@ -56,7 +56,7 @@ def started(
     java_options: Sequence[str] = (),
     security: RunSecurity | None = None,
 ) -> Iterator[ControllerQuorum | None]:
-    """Runs a target's quorum during a `with`; yields None if the run starts none. Ctrl-C cannot interrupt the cleanup.
+    """Runs a target's quorum during a `with`; yields None if the run starts none. The cleanup defers Ctrl-C.
 
     `heap` and `java_options` are for Kafka's controllers only; `java_options` follow those of the target. `security`:
     of the target's protocol.
@@ -68,23 +68,34 @@ def started(
         yield None
         return
     if target.is_kcore:
-        quorum = KcoreQuorum(
-            controllers=controllers, properties=properties, protocol=made.protocol, format_options=made.format_options
-        )
+        quorum = KcoreQuorum(controllers=controllers, properties=properties, protocol=made.protocol, users=made.users)
     else:
         options = (*target.jvm_options, *java_options)
         quorum = KafkaQuorum(
             target.jars(), controllers=controllers, heap=heap, properties=properties, java_options=options,
-            java=target.java, protocol=made.protocol, format_options=made.format_options,
+            java=target.java, protocol=made.protocol, users=made.users,
         )  # fmt: skip
     try:
         quorum.start()
         yield quorum
     finally:
-        before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-        quorum.close()
+        with _signals_deferred():
+            quorum.close()
+
+
+@contextmanager
+def _signals_deferred() -> Iterator[None]:
+    """A context at whose end SIGINT and SIGTERM take effect if they come in it."""
+    come: list[int] = []
+    numbers = signal.SIGINT, signal.SIGTERM
+    before = {number: signal.signal(number, lambda number, _: come.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        if come:
+            signal.raise_signal(come[0])
 
 
 def free_ids(count: int, taken: Collection[int]) -> range:

@@ -16,7 +16,7 @@ import numpy as np
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import NetworkError
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.image.replay import replay
+from kcore.metadata.newer_records import SkippedRecords
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.durations import Recent
@@ -69,6 +69,7 @@ class MetadataLogReader:
     def _forget(self) -> None:
         """Drops the image; the next fetch begins at the log's start."""
         self.image = ClusterImage()
+        self.newer = SkippedRecords()  # Records that only a newer release can read.
         self.end_offset = 0  # All records below it are in the image.
         self.log_end_offset, self._last_epoch = 0, 0  # The end of the fetched log, and the epoch of its last batch.
         self._waiting = b""  # Fetched batches that may not be committed yet.
@@ -153,7 +154,7 @@ class MetadataLogReader:
             records = decode_records(ready, max_bytes=MOST_DECOMPRESSED)
             if self.is_current:
                 self._count(records)
-            replay(self.image, records, self.end_offset)
+            self.newer.replay(self.image, records, self.end_offset)
             self.end_offset = int(found.last_offset[count - 1]) + 1
 
     def _count(self, records: Records) -> None:
@@ -186,7 +187,7 @@ class MetadataLogReader:
             data += pieces.take(await connection.send(pieces.request(None, self._epoch)))
         self._forget()
         for batches in SnapshotReader(snapshot, partial(_piece_of, bytes(data))):
-            replay(self.image, decode_records(batches, max_bytes=MOST_DECOMPRESSED), 0)
+            self.newer.replay(self.image, decode_records(batches, max_bytes=MOST_DECOMPRESSED))
         self.end_offset = self.log_end_offset = snapshot.offset
         self._last_epoch = snapshot.epoch
 

@@ -150,6 +150,8 @@ class Watcher:
             made.age_s = now_s - self._described_s
         if self.reader.is_current:
             self._of_log(made, now_s)
+        if newer := str(self.reader.newer):
+            made.problems.append(f"the metadata log: {newer}")
         return made
 
     def _of_log(self, made: Frame, now_s: float) -> None:

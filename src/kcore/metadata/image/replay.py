@@ -6,7 +6,7 @@ decoded and applied on its own. TopicRecords are decoded together; the kernel se
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 import numpy as np
@@ -59,19 +59,25 @@ _MOVED_ROOM: Final = 1 << 10  # The most partitions whose replicas change in one
 _MOVES_ROOM: Final = 1 << 13
 
 
-def replay(image: ClusterImage, records: Records, start_offset: int = 0) -> None:
+def replay(image: ClusterImage, records: Records, start_offset: int = 0, skipped: Sequence[int] = ()) -> None:
     """Replay the data records of a log, a snapshot or a Fetch response in order, from `start_offset` on.
+
+    `skipped`: the offsets of records that have no effect.
 
     With a journal, each batch of the log can be reverted. DecodeError (with an offset into `records`) or
     TableError, both with the record's offset, for the first invalid record. The image then
     has the records before it, and perhaps topics of later records.
     """
-    deque(replaying(image, records, start_offset), 0)
+    deque(replaying(image, records, start_offset, skipped), 0)
 
 
-def replaying(image: ClusterImage, records: Records, start_offset: int = 0) -> Iterator[None]:
+def replaying(
+    image: ClusterImage, records: Records, start_offset: int = 0, skipped: Sequence[int] = ()
+) -> Iterator[None]:
     """As `replay`, part by part; between parts the image is at no offset of the log."""
     rows = np.flatnonzero(~records.is_control & (records.offset >= start_offset))
+    if skipped:
+        rows = rows[~np.isin(records.offset[rows], skipped)]
     plain = len(records.data)
     inside = records.value_offset[rows] < plain
 

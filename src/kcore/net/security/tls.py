@@ -31,6 +31,11 @@ CHECK_INTERVAL_S: Final = 1.0  # The least time between two checks of the files,
 _BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9/+=\s]*)-----END \1-----")
 _LINE: Final = 64
 _CERTIFICATE, _KEY = "CERTIFICATE", "PRIVATE KEY"
+_NO_KEY: Final = "no PEM of a private key and its certificates, or ssl.key.password is missing or wrong"
+_NO_CERTIFICATES: Final = "no PEM of certificates"
+_OTHER_KEY: Final = "the private key is not that of the first certificate"
+_REASONS: Final = {"NO_CERTIFICATE_ASSIGNED": _OTHER_KEY, "KEY_VALUES_MISMATCH": _OTHER_KEY}
+_ENCRYPT: Final = "`openssl pkcs8 -topk8 -v2 aes256 -in OLD -out NEW` makes a PKCS #8 key"
 
 
 class TlsError(KcoreError, ValueError):
@@ -78,16 +83,16 @@ class TlsSettings:
         # Without a password OpenSSL would ask for one at the terminal.
         password = self.key_password or ""
         if self.keystore is not None:
-            with _tls_errors(self.keystore):
+            with _tls_errors(self.keystore, _NO_KEY):
                 context.load_cert_chain(self.keystore, password=password)
         elif self.certificate_chain is not None and self.key is not None:
             both = as_lines(self.key) + as_lines(self.certificate_chain)
-            with _as_file(both.encode()) as path:
+            with _as_file(both.encode()) as path, _tls_errors(None, _NO_KEY):
                 context.load_cert_chain(path, password=password)
 
     def _trust(self, context: ssl.SSLContext, purpose: ssl.Purpose) -> None:
         if self.truststore is not None:
-            with _tls_errors(self.truststore):
+            with _tls_errors(self.truststore, _NO_CERTIFICATES):
                 context.load_verify_locations(self.truststore)
         elif self.certificates is not None:
             context.load_verify_locations(cadata=as_lines(self.certificates))
@@ -120,15 +125,24 @@ class TlsSettings:
 
 
 @contextmanager
-def _tls_errors(path: str | None = None) -> Iterator[None]:
-    """Turns OpenSSL's errors into TlsError with the path of the file, and without keys and passwords."""
+def _tls_errors(path: str | None = None, flaw: str = "") -> Iterator[None]:
+    """Turns OpenSSL's errors into TlsError with the path of the file, and without keys and passwords.
+
+    `flaw`: the error's text if OpenSSL gives no reason.
+    """
     try:
         yield
     except ssl.SSLError as error:
         where = "" if path is None else f"{path}: "
-        raise TlsError(f"{where}certificate or key: {error.reason or error}") from None
+        raise TlsError(
+            f"{where}certificate or key: {_REASONS.get(error.reason, error.reason) or flaw or error}"
+        ) from None
     except OSError as error:
         raise TlsError(f"{path or error.filename or 'certificate or key'}: {error.strerror or error}") from None
+    except TlsError:
+        raise
+    except ValueError:  # The error's text may have a part of the password.
+        raise TlsError("a path has the character NUL, or ssl.key.password has more than 1,024 bytes") from None
 
 
 def as_lines(pem: str) -> str:
@@ -149,7 +163,7 @@ def _only(pem: str, kind: str) -> str:
     """The blocks whose kind ends so: all certificates, or the first key; TlsError if there are none."""
     found = [text for each, text in _blocks(pem) if each.endswith(kind)]
     if not found:
-        raise TlsError(f"no {kind} in the PEM")
+        raise TlsError(f"no {kind} in the PEM{f': {_ENCRYPT}' if kind == _KEY else ''}")
     return found[0] if kind == _KEY else "".join(found)
 
 

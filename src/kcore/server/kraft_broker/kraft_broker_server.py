@@ -29,6 +29,7 @@ from kcore.broker.lifecycle.machine import (
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
+from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.errors import DisconnectedError
@@ -36,6 +37,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
+from kcore.releases.known import RELEASES
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
@@ -96,7 +98,7 @@ class KraftBrokerServer(BrokerServer):
                 set_aside=own.logs.set_aside,
             )
             stack.callback(metadata.log.close)
-            self._loader = MetadataLoader()
+            self._loader = MetadataLoader(RELEASES[own.release])
             self._node_config = own.node_config(self.logs.cluster_id)
             self._authorizer = (
                 ImageAuthorizer(self._node_config, self._known) if self._node_config.has_authorizer else None
@@ -347,10 +349,15 @@ class KraftBrokerServer(BrokerServer):
         return None if level is None else MetadataVersion.of_level(level, self._kraft.release)
 
     def _follow_features(self, image: ClusterImage, version: MetadataVersion, cordoned: Sequence[Uuid]) -> None:
-        """Publishes the finalized features to clients, and updates the broker's registration if needed."""
+        """Publishes the finalized features to clients, and updates the broker's registration if needed.
+
+        Raft's records have kraft.version (KRaftMetadataCache.features).
+        """
+        kraft_version = self._observer.node.voter_history.kraft_version
+        levels = {**image.features, **({KRAFT_VERSION: kraft_version} if kraft_version else {})}
         features = [
             FinalizedFeatureKey(name=name, min_version_level=each, max_version_level=each)
-            for name, each in sorted(image.features.items())
+            for name, each in sorted(levels.items())
             if each > 0
         ]
         for server in self._servers:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import Any, ClassVar, Final, NamedTuple, Never
@@ -9,12 +10,13 @@ from typing import Any, ClassVar, Final, NamedTuple, Never
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.newer_records import check_batches
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import SnapshotReader, StateMachine
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.properties.values import QuorumSettings
@@ -69,6 +71,7 @@ def open_log(
         bootstrap_servers=quorum.bootstrap,
         listener=quorum.controller_listener,
         can_become_voter=False,
+        check_data=partial(check_batches, release=RELEASES[release]),
         level=level,
         **quorum.raft,
     )

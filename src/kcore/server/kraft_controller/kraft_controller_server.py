@@ -21,6 +21,7 @@ from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, R
 from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.metadata.newer_records import check_batches
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
@@ -32,6 +33,7 @@ from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership import kraft_version
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.snapshots import ends_within_a_batch
+from kcore.releases.known import RELEASES
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
@@ -69,7 +71,8 @@ class KraftServer(QuorumServer):
         security: ListenerSecurity = PLAINTEXT,
         limits: Limits = LIMITS,
     ) -> None:
-        raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way)
+        check_data = partial(check_batches, release=RELEASES[config.release])
+        raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way, check_data=check_data)
         self._own_clock = Clock()
         dice = SystemRandom()
         self.controller = KraftController(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from kcore.controller.kraft.admin.broker_settings import TYPES
-from kcore.releases.known import DEFAULT_RELEASE, RELEASES
+from kcore.releases.known import NEWEST
 from kcore.releases.settings import TopicConfig
 from kcore.schema.configs import ConfigType
 
@@ -25,7 +25,7 @@ _INTERNAL: Final = """
     share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms
     unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
 """
-KNOWN_NAMES: Final = frozenset([*RELEASES[DEFAULT_RELEASE].broker_defaults, *_INTERNAL.split()])
+KNOWN_NAMES: Final = frozenset([*NEWEST.broker_defaults, *_INTERNAL.split()])
 PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.")  # A user's own names follow these.
 
 
@@ -136,7 +136,7 @@ _BETWEEN: Final = {
     "log.cleaner.min.cleanable.ratio": (0, 1),
     "remote.log.manager.task.retry.jitter": (0, 0.5),
 }
-_OF_CODECS: Final = RELEASES[DEFAULT_RELEASE].topic_configs["compression.type"].among
+_OF_CODECS: Final = NEWEST.topic_configs["compression.type"].among
 _AMONG: Final = {
     "process.roles": ("broker", "controller"),
     "log.cleanup.policy": ("compact", "delete"),

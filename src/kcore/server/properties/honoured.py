@@ -9,8 +9,7 @@ from typing import Final
 
 from kcore.controller.kraft.admin.config_kinds import group_defaults
 from kcore.controller.kraft.effective_configs import synonyms
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import NEWEST
 from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.values import LISTENER_PREFIX
 
@@ -62,7 +61,7 @@ READ_OF_TOPICS: Final = """
 
 def _defaults_of_topics(names: Iterable[str]) -> set[str]:
     """The settings of nodes that give the defaults of these settings of topics."""
-    known = TOPIC_CONFIGS_OF[DEFAULT_RELEASE]
+    known = NEWEST.topic_configs
     return {server for name in names for server, _ in synonyms(known[name])} & KNOWN_NAMES
 
 
@@ -70,8 +69,8 @@ _OF_ALL: Final = frozenset(_OF_NODES.split())
 BY_CONTROLLERS: Final = (
     _OF_ALL
     | frozenset(_OF_CONTROLLERS.split())
-    | _defaults_of_topics(TOPIC_CONFIGS_OF[DEFAULT_RELEASE])
-    | (group_defaults(DEFAULT_RELEASE) & KNOWN_NAMES)
+    | _defaults_of_topics(NEWEST.topic_configs)
+    | (group_defaults(NEWEST.name) & KNOWN_NAMES)
 )
 BY_BROKERS: Final = _OF_ALL | frozenset(_OF_BROKERS.split()) | _defaults_of_topics(READ_OF_TOPICS.split())
 

@@ -247,6 +247,9 @@ def _verifies_name(of_listener: _Given) -> bool:
 def client_security_of(properties: Mapping[str, str]) -> ListenerSecurity:
     """TLS and SASL of a client, by Kafka's client settings; SettingsError, one line without passwords."""
     given = {name: value.strip() for name, value in properties.items()}
+    for name, value in given.items():
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise SettingsError(f"{name}: it has half of a UTF-16 surrogate pair, which is no character")
     protocol = (given.get("security.protocol") or PLAINTEXT).upper()
     if protocol not in PROTOCOLS:
         raise SettingsError(f"security.protocol={protocol}: give one of {', '.join(PROTOCOLS)}")

@@ -13,7 +13,7 @@ from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import NEWEST
 from kcore.schema.configs import ConfigType
 from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES
 from kcore.server.quorum_node.static_voters import static_voters
@@ -55,7 +55,7 @@ def value_of(name: str, text: str, shown: str | None = None) -> Any:
 
 
 def boolean_of(name: str, text: str) -> bool:
-    """The value of a setting that Kafka 4.3.1 does not define; SettingsError."""
+    """The value of a setting that Kafka does not define; SettingsError."""
     if text.lower() not in ("true", "false"):
         raise SettingsError(f"{name}={text}: give true or false")
     return text.lower() == TRUE
@@ -115,7 +115,7 @@ def checked(
     given = {name: value.strip(JAVA_BLANKS) for name, value in properties.items()}
     for name in given:
         if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
-            raise SettingsError(f"{name}: Kafka {DEFAULT_RELEASE} has no such setting")
+            raise SettingsError(f"{name}: Kafka {NEWEST.name} has no such setting")
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(LISTENER_PREFIX) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")

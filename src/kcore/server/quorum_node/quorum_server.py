@@ -130,7 +130,7 @@ class QuorumServer:
         self._driver: StateMachineDriver[Any] | None = None
         self._outputs: list[Any] = []  # Outputs of the machine, to perform after the current event.
         self._is_catching_up = False
-        self._has_begun = False
+        self._has_begun = self._is_starting = False
         self.directory = DirectoryWatch(log.folder) if isinstance(log, DiskRaftLog) else None
         self._watching: asyncio.Task[None] | None = None
         self._clock = Clock()
@@ -184,7 +184,9 @@ class QuorumServer:
         self._has_begun = True
         if self.directory is not None:
             self._watching = asyncio.get_running_loop().create_task(self.directory.run())
+        self._is_starting = True
         self._take("start", self._start)
+        self._is_starting = False
         if self._failed.done():
             self._failed.result()
 
@@ -335,12 +337,19 @@ class QuorumServer:
         self.metrics.parsed_file(self.node, end_s)
 
     def _fail(self, error: Exception) -> None:
-        """Ends the node with an error. kcore's own errors explain themselves; others are logged with a traceback."""
+        """Ends the node with an error. kcore's own errors explain themselves; others are logged with a traceback.
+
+        kcore's own error at the start is not logged, as the caller gets it.
+        """
         is_ours = isinstance(error, KcoreError)
-        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
-        logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
+        if not (is_ours and self._is_starting):
+            self._log_failure(error, is_ours=is_ours)
         if not self._failed.done():
             self._failed.set_exception(error)
+
+    def _log_failure(self, error: Exception, *, is_ours: bool) -> None:
+        logger.critical("node %s cannot go on: %s", self.config.node_id, error, exc_info=None if is_ours else error)
+        logger.debug("node %s: where it was", self.config.node_id, exc_info=error)
 
     # Effects.
 

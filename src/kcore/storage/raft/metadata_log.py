@@ -1,14 +1,14 @@
 """Loads a metadata log's files as a ClusterImage: the newest snapshot, then the records after it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from kcore.constants import METADATA_TOPIC
-from kcore.errors import DecodeError, StorageError, TableError
+from kcore.errors import DecodeError, NewerReleaseError, StorageError, TableError
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.image.replay import replay
+from kcore.metadata.newer_records import SkippedRecords, newer_records
 from kcore.storage.files import checked_path
 from kcore.storage.log.partition_folder import partition_of, segment_files
 from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of, map_file
@@ -29,7 +29,8 @@ from kcore.wire.records import Records, decode_records
 class LoadedMetadata(ClusterImage):
     """An image that was loaded from files, with the number of records and the reason why loading ended early."""
 
-    records: int = 0  # Number of metadata records that were applied.
+    records: int = 0  # Number of metadata records that were read; `newer` counts those that were skipped.
+    newer: SkippedRecords = field(default_factory=SkippedRecords)  # Records and levels of a newer release.
     problem: str = ""  # Why reading ended before the log's end, with `stop`.
 
 
@@ -43,6 +44,9 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     records, StorageError for a damaged snapshot or a snapshot of another log. With `stop`, an older snapshot replaces a
     damaged snapshot, and reading ends at a damaged batch: `problem` describes the damage. Raises StorageError for other
     files, for a replica of another topic, and for an empty log in a folder with another name.
+
+    Raises NewerReleaseError for a record that only a newer release can read. With `stop`, such records are skipped, and
+    `newer` counts them. `newer` also has the first level of a feature that no release here has.
     """
     path = metadata_folder_in(checked_path(path))
     partition = partition_of((path if path.is_dir() else path.parent).resolve())
@@ -96,7 +100,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
     else:
         raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")
     for snapshot in snapshots:
-        _apply_snapshot(image, snapshot)
+        _apply_snapshot(image, snapshot, stop)
     while len(segments) > 1 and base_offset_of(segments[1]) <= image.end_offset:
         del segments[0]  # The snapshot has all its records.
     for number, segment in enumerate(segments):
@@ -116,7 +120,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
         if is_careful:
             image.problem = _apply_batches(image, records, segment)
         else:
-            _apply(image, records, segment)
+            _apply(image, records, segment, stop)
         if records.problem and not image.problem:
             image.problem = f"{segment}: {records.problem}"
         if image.problem:
@@ -178,9 +182,9 @@ def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
 
 
-def _apply_snapshot(image: LoadedMetadata, path: Path) -> None:
+def _apply_snapshot(image: LoadedMetadata, path: Path, skips: bool) -> None:
     snapshot: Snapshot = read_snapshot(path)
-    _apply(image, snapshot.records, path)
+    _apply(image, snapshot.records, path, skips)
     if snapshot.id:
         image.end_offset, image.epoch = snapshot.id
 
@@ -189,7 +193,7 @@ def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
     """Applies records as `_apply` does, up to the first batch that cannot be applied; returns the problem, or ""."""
     journal, before = image.keep_journal(), image.end_offset
     try:
-        _apply(image, records, path)
+        _apply(image, records, path, skips=True)
     except (DecodeError, TableError) as error:
         image.revert_to(before if journal.last_batch is None else journal.last_batch)
         is_applied = (records.offset >= before) & (records.offset < image.end_offset)
@@ -200,10 +204,13 @@ def _apply_batches(image: LoadedMetadata, records: Records, path: Path) -> str:
     return ""
 
 
-def _apply(image: LoadedMetadata, records: Records, path: Path) -> None:
-    """Applies the metadata records from the image's end offset on, in order."""
+def _apply(image: LoadedMetadata, records: Records, path: Path, skips: bool) -> None:
+    """Applies the metadata records from the image's end offset on, in order. `skips`: skips those of newer releases."""
+    unreadable = (each for each in newer_records(records, start_offset=image.end_offset) if not each.is_readable)
+    if not skips and (found := next(unreadable, None)):
+        raise NewerReleaseError(f"{path} needs a newer release: {found}")
     try:
-        replay(image, records, image.end_offset)
+        image.newer.replay(image, records, image.end_offset)
     except DecodeError as error:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
     except TableError as error:

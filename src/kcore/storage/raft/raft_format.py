@@ -37,6 +37,8 @@ def format_directory(
     directory_id: Uuid | None = None,
     initial_voters: Sequence[Voter] = (),
     credentials: Sequence[UserScramCredentialRecord] = (),
+    bootstraps_from_snapshot: bool = False,
+    joins_dynamic_quorum: bool = False,
     now_ms: int | None = None,
     files: FileSystem = OS,
 ) -> RaftDirectory:
@@ -47,33 +49,40 @@ def format_directory(
     `features`: levels by name, with `metadata.version`; level 0 is left out. `initial_voters`: the voters of a dynamic
     quorum, written as snapshot 0-0; if the node is among them, the directory gets the id that they name. Leave them
     empty for static voters, and for a node that joins a dynamic quorum later. `credentials`: SCRAM users of the new
-    cluster. Raises StorageError for a directory that is already formatted, and for invalid ids and levels.
+    cluster. `bootstraps_from_snapshot`: as Kafka 4.4, write levels and users into snapshot 0-0, not into
+    bootstrap.checkpoint; with `joins_dynamic_quorum` the snapshot has kraft.version 1. Raises StorageError for a
+    directory that is already formatted, and for invalid ids and levels.
     """
     meta_path = path / META_PROPERTIES
     if node_id < 0:
         raise StorageError(f"{path}: node.id {node_id} is below 0")
     if METADATA_VERSION not in features:
         raise StorageError(f"{path}: no level of {METADATA_VERSION}")
-    named = next((voter.key.directory_id for voter in initial_voters if voter.key.id == node_id), None)
-    if directory_id is not None and named not in (None, directory_id):
-        raise StorageError(f"{path}: directory.id {directory_id} is not the {named} of the initial voters")
-    meta = MetaProperties(
-        1,
-        cluster_id=None if without_cluster_id else cluster_id or str(random_directory_id()),
-        node_id=node_id,
-        directory_id=directory_id or named or random_directory_id(),
-    )
+    own_id = _directory_id(path, node_id, directory_id, initial_voters)
+    new_id = None if without_cluster_id else cluster_id or str(random_directory_id())
+    meta = MetaProperties(1, cluster_id=new_id, node_id=node_id, directory_id=own_id)
     with Refusals(path):
         if is_there(meta_path, files):
             raise StorageError(f"{path}: it is formatted already")
         files.mkdir(path)
         time_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        users = [encode_metadata_record(each, 0) for each in credentials]
-        write_bootstrap(path, [*_feature_records(features), *users], time_ms=time_ms, files=files)
-        if initial_voters:
-            _write_voters(path, initial_voters, time_ms, files)
+        values = [*_feature_records(features), *(encode_metadata_record(each, 0) for each in credentials)]
+        if not bootstraps_from_snapshot:
+            write_bootstrap(path, values, time_ms=time_ms, files=files)
+            values = []
+        if initial_voters or bootstraps_from_snapshot:
+            is_dynamic = bool(initial_voters) or joins_dynamic_quorum
+            _write_first_snapshot(path, values, initial_voters, is_dynamic, time_ms, files)
         write_meta_properties(meta_path, meta, files)  # Written last: the directory counts as formatted from now on.
     return RaftDirectory(path, files=files)
+
+
+def _directory_id(path: Path, node_id: int, given: Uuid | None, voters: Sequence[Voter]) -> Uuid:
+    """The id that is given or that the voters name, or a new one; StorageError if the two differ."""
+    named = next((voter.key.directory_id for voter in voters if voter.key.id == node_id), None)
+    if given is not None and named not in (None, given):
+        raise StorageError(f"{path}: directory.id {given} is not the {named} of the initial voters")
+    return given or named or random_directory_id()
 
 
 def format_log_directories(
@@ -109,17 +118,19 @@ def _feature_records(features: Mapping[str, int]) -> list[bytes]:
     return [encode_metadata_record(FeatureLevelRecord(name=name, feature_level=features[name]), 0) for name in names]
 
 
-def _write_voters(path: Path, voters: Sequence[Voter], now_ms: int, files: FileSystem) -> None:
+def _write_first_snapshot(
+    path: Path, values: Sequence[bytes], voters: Sequence[Voter], is_dynamic: bool, now_ms: int, files: FileSystem
+) -> None:
     folder = path / METADATA_FOLDER
     files.mkdir(folder)
     write_snapshot(
         folder,
         SnapshotId(0, 0),
-        (),
+        values,
         time_ms=now_ms,
         last_contained_log_timestamp=now_ms,
-        kraft_version=KRaftVersionRecord(version=0, kraft_version=1),
-        voters=VoterSet.of(voters).to_record(),
+        kraft_version=KRaftVersionRecord(version=0, kraft_version=1) if is_dynamic else None,
+        voters=VoterSet.of(voters).to_record() if voters else None,
         files=files,
     )
     sync_folder(path, files)

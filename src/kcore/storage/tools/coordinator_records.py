@@ -45,6 +45,11 @@ OFFSETS: Final[Types] = {
     22: (group.MemberKey, streams.StreamsGroupCurrentMemberAssignmentValue),
     23: (group.GroupKey, streams.StreamsGroupTopologyValue),
 }
+STATES: Final = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"),
+    "PrepareEpochFence",
+)
+"""The names of a transaction's states, by number (TransactionState.stateName)."""
 _CONSUMER: Final = "consumer"  # The protocol type whose member metadata and assignments can be decoded.
 
 
@@ -75,7 +80,10 @@ def coordinator_json(record: Record, types: Types) -> DecodedRecord | int:
 
 
 def _more(value: Data, version: int) -> dict[str, Any]:
-    """Fields that the message's own JSON lacks: messages inside bytes of members, and a struct in an unknown tag."""
+    """Fields that the message's own JSON lacks or shows otherwise.
+
+    They are messages inside bytes of members, a struct in an unknown tag, and from 4.4.0 on the name of a state.
+    """
     if isinstance(value, group.GroupMetadataValue) and value.protocol_type == _CONSUMER:
         members = to_json(value, version)["members"]
         for member in members:
@@ -85,6 +93,9 @@ def _more(value: Data, version: int) -> dict[str, Any]:
     if isinstance(value, group.ConsumerGroupMemberMetadataValue):
         tags = dict(value.unknown_tagged_fields)
         return {"classicMemberMetadata": _classic(tags[0])} if 0 in tags else {}
+    if isinstance(value, TransactionLogValue):
+        status = value.transaction_status
+        return {"transactionStatus": STATES[status] if 0 <= status < len(STATES) else str(status)}
     return {}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kcore.errors import DecodeError
+from kcore.metadata.newer_records import NewerRecord, newer_records
 from kcore.printable import printable, printable_json
 from kcore.storage.log.continuity import gap_in_file
 from kcore.storage.log.partition_folder import segment_files
@@ -211,6 +212,11 @@ def metadata_json(record: Record) -> dict[str, Any]:
     message, version = decode_metadata_record(record.value or b"")
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(message).__name__).upper()
     return {"type": kind, "version": version, "data": to_json(message, version)}
+
+
+def newer_records_in(path: Path) -> Iterator[NewerRecord]:
+    """The metadata records of a segment or snapshot that only a newer release can read."""
+    yield from newer_records(decode_records(map_file(path), check_crc=False, stop=True))
 
 
 def metadata_text(record: Record) -> str:

@@ -114,8 +114,8 @@ def _check_names(known: TopicConfigs, configs: Mapping[str, str]) -> None:
 def group_defaults(release: str) -> frozenset[str]:
     """The settings of server.properties that `check_group` reads."""
     bounds = (name for each in RELEASES[release].group_bounds for name in (each.lowest, each.highest) if name)
-    known = RELEASES[release].group_configs
-    return frozenset([*bounds, *(f"group.{name}" for name in known), *([ASSIGNORS] if ASSIGNOR in known else [])])
+    names = RELEASES[release].group_configs
+    return frozenset([*bounds, *(ASSIGNORS if name == ASSIGNOR else f"group.{name}" for name in names)])
 
 
 def _default(config: TopicConfig, static: Mapping[str, str]) -> str:
