@@ -45,7 +45,9 @@ cdef inline bint is_online(const Table* t, int16_t broker, int32_t directory) no
     return (directory < LOST) | known | ((flags_of(t.brokers, broker) & NO_DIRECTORIES_FLAG != 0) & (directory > LOST))
 
 
-cdef inline bint may_lead(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica) noexcept nogil:
+cdef inline bint may_lead(
+    const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica
+) noexcept nogil:
     """True if the broker is active and the directory of its replica is online.
 
     `if_no_replica`: the result for an active broker that has no replica of the partition yet.
@@ -156,7 +158,9 @@ cdef inline void find_eligible_leaders(Work* w, const Table* t, const Rule* rule
             append(&w.last_known, known.at[k])
 
 
-cdef inline bint is_valid(const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica) noexcept nogil:
+cdef inline bint is_valid(
+    const Table* t, const Work* w, Py_ssize_t p, int16_t broker, bint if_no_replica
+) noexcept nogil:
     """PartitionChangeBuilder.isValidNewLeader: in the ISR, or in the ELR if the ISR is empty, and able to lead."""
     return has(&w.isr if w.isr.count > 0 else &w.elr, broker) and may_lead(t, w, p, broker, if_no_replica)
 
