@@ -305,8 +305,8 @@ async def test_connections_beside_one_that_fails_are_closed(monkeypatch: pytest.
     async with controllers(1) as (_, quorum):
         open_one, opened = quorum._connect, list[Connection]()
 
-        async def sometimes(address: str) -> Connection:
-            opened.append(await open_one(address))
+        async def sometimes(address: str, name: str | None = None) -> Connection:
+            opened.append(await open_one(address, name))
             if len(opened) % 10 == 0:
                 raise DisconnectedError("no more")
             return opened[-1]
