@@ -331,3 +331,12 @@ def test_java_gets_the_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatc
 )
 def test_the_reason_is_one_line_of_what_ivy_printed(printed: str, reason: str) -> None:
     assert ivy.reason_in(printed) == reason
+
+
+def test_every_lock_file_of_the_project_can_be_read() -> None:
+    root = Path(__file__).parents[2]
+    locks = [*(root / "src/kcore/measure/processes").glob("*.lock"), *(root / "tests/oracle").glob("*.lock")]
+    assert len(locks) == 8
+    for lock in locks:
+        found = [jars.Jar.of(line) for line in lock.read_text().splitlines()]
+        assert len({jar.name for jar in found}) == len(found) > 0, lock.name
