@@ -4,11 +4,10 @@ import asyncio
 import logging
 import resource
 import signal
-import sys
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 from kcore.cli.console import fail
 from kcore.cli.options.files_option import keep_private
@@ -21,8 +20,6 @@ from kcore.printable import printable, printable_lines
 if TYPE_CHECKING:
     from kcore.server.metrics.page import MetricsPage
 
-# How long the event loop waits for a thread that decodes a large request. Python's default is ten times as long.
-SWITCH_INTERVAL_S: Final = 0.0005
 Work: TypeAlias = Iterable[Coroutine[Any, Any, object]]
 
 
@@ -57,11 +54,10 @@ def use_all_descriptors() -> None:
 
 
 def begin_server(*, verbose: bool, shared_files: bool) -> None:
-    """Sets the permissions of files that the process creates, starts its log, and sets its limits."""
+    """Sets the permissions of files that the process creates, starts its log, and raises its limit of descriptors."""
     keep_private(shared_files)
     begin_log(verbose=verbose)
     use_all_descriptors()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 def begin_log(*, verbose: bool) -> None:
