@@ -32,6 +32,17 @@ def test_each_kind_is_told_with_its_offset(kind: str, before: list[bytes], codec
     assert str(raised.value).startswith(text)
 
 
+@pytest.mark.parametrize("before", [1, FEW_BYTES], ids=["few", "many"])
+def test_newer_data_is_found_behind_a_batch_that_cannot_be_decoded(before: int) -> None:
+    """Small batches are decoded together, but the damaged batch is left to its reader."""
+    damaged = bytearray(batch(before, KNOWN))
+    damaged[22] |= 4  # zstd, which the bytes are not.
+    data = [*(batch(offset, KNOWN) for offset in range(before)), bytes(damaged), batch(before + 1, TYPE)]
+    check_batches(data[:-1], "the log", release=NEWEST)
+    with pytest.raises(NewerReleaseError, match=f"the record at offset {before + 1} is of type 40"):
+        check_batches(data, "the log", release=NEWEST)
+
+
 def test_all_are_found_in_order_from_an_offset_on() -> None:
     records = decode_records(batches(TYPE, KNOWN, LEVEL, VERSION))
     found = [(each.offset, each.is_readable) for each in newer_records(records, start_offset=1)]

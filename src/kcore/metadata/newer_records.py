@@ -40,7 +40,7 @@ _HIGHEST[[*METADATA_RECORDS]] = [each.versions.highest for each in METADATA_RECO
 _HIGHEST_OF_USUAL: Final = {
     number: each.versions.highest for number, each in METADATA_RECORDS.items() if each is not FeatureLevelRecord
 }
-FEW_BYTES: Final = 1 << 12  # Up to this size of a batch, single values are read faster than columns.
+FEW_BYTES: Final = 1 << 12  # Up to this size of data, single values are read faster than columns.
 
 
 class NewerRecord(NamedTuple):
@@ -98,6 +98,11 @@ def check_batches(batches: Sequence[bytes], where: str, *, release: Release) -> 
 
     A batch that cannot be decoded is left to its reader. `where`: the log or snapshot, for the message.
     """
+    if sum(map(len, batches)) > FEW_BYTES:
+        records = decode_records(b"".join(batches), check_crc=False, stop=True)
+        check_records(records, release, where)
+        if records.problem is None:
+            return  # Otherwise the batches behind the problem are read one by one.
     for batch in batches:
         if len(batch) > FEW_BYTES:
             check_records(decode_records(batch, check_crc=False, stop=True), release, where)

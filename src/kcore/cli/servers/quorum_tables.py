@@ -17,6 +17,8 @@ HEADER: Final = (
 )
 UNKNOWN: Final = -1
 # The table of KIP-595, whose columns begin at multiples of TAB characters.
+SEED_HEADER: Final = ("ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status")
+SEED_WIDTHS: Final = (12, 16, 8, 12)
 TAB: Final = 4
 
 
@@ -78,11 +80,11 @@ def replication(description: QuorumDescription, now_ms: int | None = None) -> li
 def seed_replication(description: QuorumDescription) -> list[str]:
     """The lines of `--replication` in the format of KIP-595, with its tabs."""
     leader = leader_of(description)
-    rows: list[Sequence[object]] = [("ReplicaId", "LogEndOffset", "Lag", "LagTimeMs", "Status")]
+    rows: list[Sequence[object]] = [SEED_HEADER]
     for replica, role in _roles(description):
         lag = leader.log_end_offset - replica.log_end_offset
         rows.append((replica.replica_id, replica.log_end_offset, lag, _lag_time_ms(leader, replica), role))
-    return ["".join([*map(_tabbed, row, (12, 16, 8, 12)), str(row[-1])]) for row in rows]
+    return ["".join([*map(_tabbed, row, SEED_WIDTHS), str(row[-1])]) for row in rows]
 
 
 def as_json(description: QuorumDescription) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from kcore.raft.log.batches import split_batches
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.raft_config import CheckData
 from kcore.replication.raft_log import OffsetAndEpoch, snapshot_name
+from kcore.wire.record_batch import CONTROL, scan_batches
 
 READ_BYTES: Final = 1 << 20  # Size of a read of the log or a snapshot.
 
@@ -20,11 +21,14 @@ def check_stored_data(log: RaftLog, check_data: CheckData) -> None:
         _check_snapshot(log, log.latest_snapshot, check_data)
         offset = max(offset, log.latest_snapshot.offset)
     while offset < log.end_offset:
-        batches, _ = split_batches(log.read(offset, READ_BYTES, log.end_offset), check_crc=False)
-        if not batches:
+        data = log.read(offset, READ_BYTES, log.end_offset)
+        batches = scan_batches(data, check_crc=False, stop=True)
+        if not len(batches):
             return
-        check_data([batch.data for batch in batches if not batch.is_control], "the log")
-        offset = batches[-1].last_offset + 1
+        rows = batches.attributes & CONTROL == 0
+        places = zip(batches.position[rows].tolist(), batches.size[rows].tolist(), strict=True)
+        check_data([data[begin : begin + size] for begin, size in places], "the log")
+        offset = int(batches.last_offset[-1]) + 1
 
 
 def _check_snapshot(log: RaftLog, snapshot: OffsetAndEpoch, check_data: CheckData) -> None:
