@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import os
 import stat
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from functools import lru_cache
 from io import FileIO
@@ -148,7 +149,7 @@ class OsFileSystem:
 OS: Final = OsFileSystem()
 
 
-class Closing:
+class Closing(ABC):
     """Base of objects that a `with` block closes."""
 
     __slots__ = ()
@@ -159,9 +160,9 @@ class Closing:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Closes the files."""
-        raise NotImplementedError
 
 
 class naming:  # A class, as a generator-based context manager would take longer than the work inside it.

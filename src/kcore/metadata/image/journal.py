@@ -152,5 +152,16 @@ def _reverted(twin: object, entries: list[Undo]) -> Iterator[None]:
         yield
 
 
-def _restore_rows(image: Any, images: RowImages) -> None:
+class _HasTable(Protocol):
+    """The part of an image that reverting a change needs."""
+
+    @property
+    def table(self) -> "_RestoresRows": ...
+
+
+class _RestoresRows(Protocol):
+    def restore_rows(self, images: RowImages) -> None: ...
+
+
+def _restore_rows(image: _HasTable, images: RowImages) -> None:
     image.table.restore_rows(images)

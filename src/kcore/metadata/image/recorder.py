@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kcore.metadata.image.delta import DeltaLog
 from kcore.metadata.image.journal import Columns, Journal
@@ -52,7 +52,15 @@ class Recorder:
             self.deltas.add_key(part, key)
 
 
-def _restore_key(image: Any, part: str, key: Any, value: Any) -> None:
+class _HasDicts(Protocol):
+    """The part of an image that reverting a change needs."""
+
+    def dict_of(self, part: str) -> dict[Any, Any]: ...
+
+    def key_changed(self, part: str, key: Any) -> None: ...
+
+
+def _restore_key(image: _HasDicts, part: str, key: Any, value: Any) -> None:
     values: dict[Any, Any] = image.dict_of(part)
     if value is MISSING:
         values.pop(key, None)

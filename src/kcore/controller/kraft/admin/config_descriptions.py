@@ -1,8 +1,8 @@
 """DescribeConfigs (ConfigHelper.handleDescribeConfigsRequest).
 
-A controller describes the settings of its own node. It describes all of these settings from release 4.3.1 on, and only
-those that have a value before. Its responses contain no documentation of settings. They have no
-entries for BROKER_LOGGER, because the node has none of Kafka's loggers.
+A controller describes the settings of its own node: from release 4.3.1 on all of them, in older releases only those
+that have a value. Its responses contain no documentation of settings. They have no entries for BROKER_LOGGER, because
+the node has none of Kafka's loggers.
 """
 
 import re
