@@ -6,7 +6,7 @@ has all rights from her address, mallory has none.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,7 @@ from kcore.controller.zk.acls import AclAuthorizerSettings, acl_authorizer_setti
 from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import NetworkError
+from kcore.measure.processes.local_process import free_ports
 from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.metadata.acl_codes import (
     ALLOW,
@@ -40,6 +41,7 @@ from kcore.schema.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
+from kcore.schema.quotas import AlterClientQuotasRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.server.document_routing import BUMPED, DocumentRouting, layout_of
@@ -54,8 +56,10 @@ from kcore.server.zk_controller.zk_controller_listener_settings import (
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from
 from net.loops import until
+from oracle.kcore_brokers import KcoreBroker
 from oracle.zk.test_listener_security import PASSWORD
 from oracle.zk.test_zk_broker_listeners import make_users
+from oracle.zk_controllers import Controller
 from server.zk.test_document_routing import MUTATIONS, asked, errors_of, frame_of, lines
 
 ROUTING: Final = DocumentRouting("3.0")
@@ -338,3 +342,33 @@ def test_brokers_of_both_sides_of_the_second_roll(tmp_path: Path, make: Callable
 
     with ZookeeperProcess(tick_ms=500) as zookeeper:
         asyncio.run(story(zookeeper.address))
+
+
+@pytest.mark.parametrize(("protocol", "is_routed"), [("2.7", False), (NEW, True)])
+def test_nodes_route_by_the_document_where_the_command_says_so(tmp_path: Path, protocol: str, is_routed: bool) -> None:
+    """With --forwarding document, a broker hands a change of quotas to the controller from protocol 2.8 on."""
+    options = ("--forwarding", "document", "--inter-broker-protocol", protocol)
+    audits = {node: tmp_path / f"audit-{node}" for node in ("controller", "broker")}
+
+    def audit(node: str) -> tuple[str, ...]:
+        return (*options, "--audit", str(audits[node]))
+
+    async def quotas_altered(port: int) -> None:
+        [request] = [each for each in MUTATIONS if isinstance(each, AlterClientQuotasRequest)]
+        async with asyncio.timeout(60):
+            while errors_of(await asked(port, request, 0)) != [
+                Errors.NONE
+            ]:  # The broker may not know the controller yet.
+                await asyncio.sleep(0.1)
+
+    with ZookeeperProcess(tick_ms=500) as zookeeper, ExitStack() as stack:
+        process = Controller(zookeeper.address, tmp_path, 1000, *audit("controller"))
+        stack.callback(process.kill)
+        process.await_log("controller 1000 is active")
+        [port] = free_ports(1)
+        broker = KcoreBroker(1, port, tmp_path, zookeeper.address, *audit("broker"))
+        stack.callback(broker.kill)
+        broker.start()
+        asyncio.run(quotas_altered(port))
+        assert any(each["request"] == "AlterClientQuotas" for each in lines(audits["broker"]))
+        assert any(each["request"] == "AlterClientQuotas" for each in lines(audits["controller"])) == is_routed

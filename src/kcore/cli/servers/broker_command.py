@@ -13,6 +13,7 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
 from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.options.forwarding_option import Forwarding, ForwardingOption, routing_of
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_server, run_until_stopped
@@ -74,6 +75,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as replica.lag.time.max.ms=10000."),
     ] = None,
+    forwarding: ForwardingOption = Forwarding.RELEASED,
     audit: AuditOption = None,
     set_aside: SetAsideOption = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Log more events.")] = False,
@@ -95,7 +97,7 @@ def command(
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
     options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
-    options["settings"] = Settings(set_aside=set_aside)
+    options |= {"settings": Settings(set_aside=set_aside), "routing": routing_of(forwarding)}
     make = partial(with_audit, partial(ZkBrokerServer, made, zookeeper, log_dir, **options), audit_log(audit))
     raise typer.Exit(asyncio.run(run_until_stopped(make, f"broker {broker_id} listens at port ")))
 

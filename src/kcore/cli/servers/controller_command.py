@@ -11,6 +11,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
+from kcore.cli.options.forwarding_option import Forwarding, ForwardingOption, routing_of
 from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import option_value, read_listener_settings
 from kcore.cli.servers.server_process import address_of, begin_server, serving, stop_signal
@@ -77,6 +78,7 @@ def command(
         typer.Option(metavar="NAME=VALUE", help="Kafka's settings, such as auto.leader.rebalance.enable=false."),
     ] = None,
     security: SecurityOption = None,
+    forwarding: ForwardingOption = Forwarding.RELEASED,
     audit: AuditOption = None,
     metrics: MetricsOption = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="Also log a line for every event.")] = False,
@@ -94,6 +96,7 @@ def command(
     made = _config_of(broker_id, inter_broker_protocol, found, advertise, config or [])
     page, options = metrics_page(metrics), {"session_timeout_ms": session_timeout, "take_over": take_over}
     others: dict[str, Any] = {**options, "audit": audit_log(audit), "listener_settings": found.listener_settings}
+    others["routing"] = routing_of(forwarding)
     raise typer.Exit(run_watched(_run(made, zookeeper, where, page, **others)))
 
 
