@@ -11,16 +11,24 @@ from typing import Any
 
 HERE = Path(__file__).parent
 DATA = HERE / "storms.json"
-KRAFT, ZK = ("kafka-4.3.1", "kcore-kraft"), ("kafka-3.9.1-zk", "kcore-zk")
-_KRAFT, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT, ZK))
+KRAFT, KRAFT_4_3, ZK = ("kafka-4.4.0", "kcore-kraft"), ("kafka-4.3.1", "kcore-kraft"), ("kafka-3.9.1-zk", "kcore-zk")
+COMPARED = {"million": KRAFT_4_3, "many-brokers": KRAFT_4_3, "zookeeper": ZK, "zookeeper-300": ZK}
+"""By name of a storm: the two targets that its table in storms.md compares; `KRAFT` where it is not named."""
+RELEASES = ("kafka-3.9.1", "kafka-4.0.2", "kafka-4.1.2", "kafka-4.2.2", "kafka-4.3.1", *KRAFT)
+"""The targets of releases.md in KRaft mode, the oldest first."""
+_KRAFT_4_3, _RELEASES, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT_4_3, RELEASES, ZK))
+_CHANGES = "create broker-lost controlled-shutdown"
 COMMANDS = {
-    "kraft": f"create broker-lost controlled-shutdown {_KRAFT} --partitions 100k,1M "
-    "--heap 5g --metadata count --repeat 3",
-    "quorum": f"create broker-lost controlled-shutdown controller-killed {_KRAFT} --controllers 3 --partitions 100k "
-    "--heap 4g --metadata count --repeat 3",
-    "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT} --brokers 1000 "
+    "kraft": f"{_CHANGES} {_RELEASES} --partitions 100k --heap 4g --metadata count --repeat 3",
+    "quorum": f"{_CHANGES} controller-killed {_RELEASES} --controllers 3 --partitions 100k --heap 3g "
+    "--metadata count --repeat 3",
+    "300-brokers": f"{_CHANGES} {_RELEASES} --brokers 300 --partitions 20k --heap 4g --metadata count --repeat 3",
+    "million": f"{_CHANGES} {_KRAFT_4_3} --partitions 1M --heap 5g --metadata count --repeat 3",
+    "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT_4_3} --brokers 1000 "
     "--partitions 50k --heap 4g --metadata count --repeat 3",
     "zookeeper": f"failover broker-lost controlled-shutdown bounce {_ZK} --partitions 100k --heap 4g --repeat 3",
+    "zookeeper-300": f"failover broker-lost controlled-shutdown {_ZK} --brokers 300 --partitions 20k --heap 4g "
+    "--repeat 3",
 }
 """By name of a storm: the arguments of `./kcore storm`. All have 20 brokers where they do not say otherwise."""
 MEDIANS = ("controller_cpu_s", "controller_rss_mb", "heartbeat_p99_ms", "elected", "session_ms")

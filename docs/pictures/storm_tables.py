@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from statistics import median
 
-from storm_data import COMMANDS, HERE, KRAFT, ZK, Row, Storm, pairs
+from storm_data import COMMANDS, COMPARED, HERE, KRAFT, ZK, Row, Storm, pairs
 
 ROOT = HERE.parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs/storms.md")
@@ -75,7 +75,7 @@ def peak(storm: Storm, target: str, partitions: int) -> str:
 
 def table(name: str, storm: Storm) -> str:
     """All scenarios and sizes of a storm, and the command that runs it."""
-    targets = ZK if name.startswith("zookeeper") else KRAFT
+    targets = COMPARED.get(name, KRAFT)
     sizes = sorted({each["partitions"] for each in storm["rows"]})
     by_size = {size: {scenario: (one, other) for scenario, one, other in pairs(storm, size, targets)} for size in sizes}
     lines = [row("Kafka / kcore", *(f"{size:,} partitions" for size in sizes)), "|---" * (len(sizes) + 1) + "|"]
@@ -123,9 +123,10 @@ def headline(storms: dict[str, Storm]) -> str:
         return [f"{digits(each['controller_cpu_s'])} s" for each in rows]
 
     lost, stops = "broker-lost", "controlled-shutdown"
+    kafka = f"Kafka {KRAFT[0].removeprefix('kafka-')}"
     return "\n".join(
         [
-            row("", "Kafka 4.3.1", "kcore, KRaft mode", "Kafka 3.9.1, ZooKeeper mode", "kcore, ZooKeeper mode"),
+            row("", kafka, "kcore, KRaft mode", "Kafka 3.9.1, ZooKeeper mode", "kcore, ZooKeeper mode"),
             "|---|---|---|---|---|",
             row("all topics created", *works(kraft["create"]), "", ""),
             row(LABELS[lost], *works(kraft[lost]), *works(zk[lost])),

@@ -2,7 +2,7 @@
 
     python docs/pictures/storms.py                        # Draw and write all of it again.
 
-    python docs/pictures/storms.py --measure kraft quorum # First run these storms of storm_data.py, an hour or so each.
+    python docs/pictures/storms.py --measure kraft quorum # First run these storms of storm_data.py.
 
     python docs/pictures/storms.py out/kraft              # First take these results, by the names of their folders.
 
@@ -22,7 +22,7 @@ from storm_tables import PAGES, ROOT, written
 PICTURE = HERE / "storms.svg"
 PARTITIONS = 100_000
 MODES = {
-    "KRaft mode, Kafka 4.3.1": (
+    f"KRaft mode, Kafka {KRAFT[0].removeprefix('kafka-')}": (
         KRAFT,
         {"kraft": ("create", "broker-lost", "controlled-shutdown"), "quorum": ("controller-killed",)},
     ),

@@ -54,10 +54,43 @@ def test_tables_of_storms_are_made_of_the_data_of_the_picture(page: str) -> None
 
 
 def test_every_storm_of_a_table_is_published_with_its_command() -> None:
-    tables, data = script("storm_tables.py"), script("storm_data.py")
+    tables, data, releases = script("storm_tables.py"), script("storm_data.py"), script("releases.py")
     text = (ROOT / "docs/storms.md").read_text(encoding="utf-8")
-    tables_of = {name for _, name, _ in tables["BLOCK"].findall(text)} - {"headline"}
-    assert tables_of == data["COMMANDS"].keys() == results().keys()
+    published = {name for _, name, _ in tables["BLOCK"].findall(text)} - {"headline"}
+    assert published | {*releases["STORMS"]} == data["COMMANDS"].keys() == results().keys()
+
+
+@pytest.mark.parametrize("name", ["create", "broker-lost", "controlled-shutdown", "takeover"])
+def test_the_charts_of_releases_are_drawn_from_their_data(name: str) -> None:
+    releases, storms = script("releases.py"), results()
+    event = releases["EVENTS"][name]
+    drawn = releases["chart"](storms, event)
+    assert drawn == (PICTURES / f"releases-{name}.svg").read_text(encoding="utf-8"), (
+        "run python docs/pictures/releases.py"
+    )
+    ElementTree.fromstring(drawn)
+    for row in storms["quorum"]["rows"]:
+        row["work_ms"] = [2 * ms for ms in row["work_ms"]]
+    assert releases["chart"](storms, event) != drawn
+
+
+def test_the_tables_of_releases_are_made_of_the_same_data() -> None:
+    releases, storms = script("releases.py"), results()
+    text = (ROOT / "docs/releases.md").read_text(encoding="utf-8")
+    assert {name for _, name, _ in releases["BLOCK"].findall(text)} == {
+        *releases["EVENTS"], "changes", "memory", "commands",
+    }  # fmt: skip
+    assert releases["written"](text, storms) == text, "run python docs/pictures/releases.py"
+
+
+def test_a_release_changed_where_all_of_its_repetitions_are_apart() -> None:
+    """A small ratio, and repetitions that overlap, are no change."""
+    changed = script("releases.py")["changed"]
+    old = {"work_ms": [100.0, 110.0, 105.0]}
+    assert changed(old, {"work_ms": [200.0, 220.0, 210.0]}) == ("105 ms to 210 ms", "**2.0x**")
+    assert changed(old, {"work_ms": [50.0, 60.0, 55.0]}) == ("105 ms to 55.0 ms", "0.52x")
+    assert changed(old, {"work_ms": [109.0, 300.0, 310.0]}) is None
+    assert changed(old, {"work_ms": [111.0, 112.0, 113.0]}) is None
 
 
 def test_a_storm_is_published_from_its_medians() -> None:

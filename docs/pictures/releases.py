@@ -1,0 +1,206 @@
+"""Draws the charts of docs/releases.md from storms.json, and writes the tables of the page.
+
+    python docs/pictures/releases.py
+
+`storms.py --measure kraft quorum 300-brokers zookeeper zookeeper-300` measures these storms again. Only Python's own
+library is used.
+"""
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, floor, log10
+from statistics import median
+
+from storm_data import HERE, RELEASES, ZK, Row, Storm, load
+from storm_tables import ROOT, about, command, digits, peak, row, seconds, times
+from storms import LINE, STYLE, text
+
+PAGE = ROOT / "docs/releases.md"
+BLOCK = re.compile(r"(<!-- releases: ([a-z-]+) -->\n).*?(<!-- end of releases -->)", re.DOTALL)
+SYSTEMS = (ZK[0], *RELEASES, ZK[1])
+"""From top to bottom of each chart and table."""
+NAMES = {"kafka-3.9.1-zk": "Kafka 3.9.1, ZooKeeper mode", "kcore-kraft": "kcore", "kcore-zk": "kcore, ZooKeeper mode"}
+NAMES |= {name: f"Kafka {name.removeprefix('kafka-')}" for name in RELEASES[:-1]}
+LEAST_CHANGE = 1.15
+"""`changes` names a change from this ratio on, and where the times of all repetitions are apart."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A cluster under storms: the name of its storm in KRaft mode and in ZooKeeper mode."""
+
+    title: str
+    kraft: str
+    zookeeper: str
+
+
+ONE = Shape("one controller, 20 brokers, 100,000 partitions", "kraft", "zookeeper")
+THREE = Shape("three controllers, 20 brokers, 100,000 partitions", "quorum", "")
+MANY = Shape("one controller, 300 brokers, 20,000 partitions", "300-brokers", "zookeeper-300")
+FAILOVER = Shape("20 brokers, 100,000 partitions", "quorum", "zookeeper")
+SHAPES = (ONE, THREE, MANY)
+STORMS = ("kraft", "quorum", "300-brokers", "zookeeper", "zookeeper-300")
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a chart shows: a scenario of KRaft mode, the same of ZooKeeper mode, and the clusters that have it."""
+
+    title: str
+    kraft: str
+    zookeeper: str
+    shapes: tuple[Shape, ...]
+
+
+EVENTS = {
+    "create": Event("All topics are created", "create", "", SHAPES),
+    "broker-lost": Event("A broker is killed (without the session time-out)", "broker-lost", "broker-lost", SHAPES),
+    "controlled-shutdown": Event("A broker shuts down", "controlled-shutdown", "controlled-shutdown", SHAPES),
+    "takeover": Event("Another controller takes over", "controller-killed", "failover", (FAILOVER,)),
+}
+WIDTH, LEFT, RIGHT, TOP, HEADING, LANE, GAP = 860, 236, 40, 66, 30, 20, 34  # px
+
+
+def found(storms: dict[str, Storm], event: Event, shape: Shape) -> dict[str, Row]:
+    """The rows of an event in a cluster, by target, in the order of `SYSTEMS`."""
+    wanted = {(shape.kraft, event.kraft), (shape.zookeeper, event.zookeeper)}
+    rows = {
+        each["target"]: each
+        for storm, scenario in wanted
+        if storm and scenario
+        for each in storms[storm]["rows"]
+        if each["scenario"] == scenario and each["work_ms"]
+    }
+    return {system: rows[system] for system in SYSTEMS if system in rows}
+
+
+def kind(system: str) -> str:
+    """The style of a system's colour."""
+    return "kcore" if system.startswith("kcore") else "kafka"
+
+
+def panel(y: int, title: str, rows: dict[str, Row]) -> tuple[int, list[str]]:
+    """One cluster: a lane a system with a point at its median and a line of its spread, on an axis of its own."""
+    every = [ms for each in rows.values() for ms in each["work_ms"]]
+    low, high = floor(log10(min(every))), ceil(log10(max(every)) + 0.15)
+    bottom = y + HEADING + LANE * len(rows)
+
+    def x_of(ms: float) -> float:
+        return round(LEFT + (log10(ms) - low) / (high - low) * (WIDTH - LEFT - RIGHT), 1)
+
+    drawn = [text(LEFT, y + 18, title, "ink head")]
+    for power in range(low, high + 1):
+        x = x_of(10**power)
+        drawn.append(f'<line x1="{x}" y1="{y + HEADING - 4}" x2="{x}" y2="{bottom}" class="rule"/>')
+        drawn.append(text(x, bottom + 16, tick(10**power), "faint small middle"))
+    for at, (system, each) in enumerate(rows.items()):
+        middle, least, most = (x_of(of(each["work_ms"])) for of in (median, min, max))
+        lane = y + HEADING + LANE * at + LINE // 2
+        drawn += [
+            text(LEFT - 10, lane + 4, NAMES[system], "ink end"),
+            f'<line x1="{least}" y1="{lane}" x2="{most}" y2="{lane}" class="{kind(system)} spread"/>',
+            f'<circle cx="{middle}" cy="{lane}" r="4" class="{kind(system)}"/>',
+            text(max(middle, most) + 8, lane + 4, seconds(median(each["work_ms"])), "faint small"),
+        ]
+    return bottom + GAP, drawn
+
+
+def tick(ms: float) -> str:
+    return f"{ms:g} ms" if ms < 1_000 else f"{ms / 1_000:g} s"
+
+
+def chart(storms: dict[str, Storm], event: Event) -> str:
+    """The chart of an event as SVG: the clusters below each other."""
+    y, drawn = TOP, []
+    for shape in event.shapes:
+        y, more = panel(y, shape.title, found(storms, event, shape))
+        drawn += more
+    note = "Points: medians. Lines: least to greatest repetition. The axes are logarithmic; further left is faster."
+    head = [text(20, 30, f"{event.title}: time until the last broker knows", "ink title"), text(20, 50, note, "faint")]
+    inner = "\n".join([*head, *drawn])
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" role="img" '
+        f'aria-label="{event.title}, by release of Kafka">\n<style>{STYLE}</style>\n'
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{y - 1}" rx="8" class="page"/>\n{inner}\n</svg>\n'
+    )
+
+
+def table(storms: dict[str, Storm], event: Event) -> str:
+    """The figures of an event: a row a system, a column a cluster."""
+    columns = [found(storms, event, shape) for shape in event.shapes]
+    lines = [row("", *(shape.title for shape in event.shapes)), "|---" * (len(columns) + 1) + "|"]
+    for system in SYSTEMS:
+        cells = [figures(column[system]) if system in column else "" for column in columns]
+        if any(cells):
+            lines.append(row(NAMES[system], *cells))
+    return "\n".join([*lines, ""])
+
+
+def figures(each: Row) -> str:
+    """The median, the spread, and the controllers' CPU time."""
+    works = each["work_ms"]
+    shown = f"{seconds(median(works))} ({seconds(min(works))} to {seconds(max(works))})"
+    return f"{shown}, CPU {digits(each['controller_cpu_s'])} s" if "controller_cpu_s" in each else shown
+
+
+def changes(storms: dict[str, Storm]) -> str:
+    """The releases that are faster or slower than the one before: the changes that exceed the spread."""
+    lines = [row("release", "event", "cluster", "time", "times as long"), "|---|---|---|---|---|"]
+    for before, after in pairwise(RELEASES[:-1]):
+        for event in EVENTS.values():
+            for shape in event.shapes:
+                rows = found(storms, event, shape)
+                if (cells := changed(rows[before], rows[after])) is not None:
+                    lines.append(row(NAMES[after], event.title, shape.title, *cells))
+    return "\n".join([*lines, ""])
+
+
+def changed(before: Row, after: Row) -> tuple[str, str] | None:
+    """Both medians and their ratio; None where the repetitions overlap, or where the ratio is small."""
+    old, new = before["work_ms"], after["work_ms"]
+    ratio = median(new) / median(old)
+    apart = min(new) > max(old) or max(new) < min(old)
+    if not apart or max(ratio, 1 / ratio) < LEAST_CHANGE:
+        return None
+    return f"{seconds(median(old))} to {seconds(median(new))}", f"**{times(ratio)}**" if ratio > 1 else f"{ratio:.2f}x"
+
+
+def memory(storms: dict[str, Storm]) -> str:
+    """The most memory of all controllers of a system in any scenario, a column a cluster."""
+    lines = [row("", *(shape.title for shape in SHAPES)), "|---" * (len(SHAPES) + 1) + "|"]
+    for system in SYSTEMS:
+        cells = []
+        for shape in SHAPES:
+            name = shape.zookeeper if system in ZK else shape.kraft
+            cells.append(peak(storms[name], system, storms[name]["rows"][0]["partitions"]) if name else "")
+        lines.append(row(NAMES[system], *cells))
+    return "\n".join([*lines, ""])
+
+
+def commands(storms: dict[str, Storm]) -> str:
+    """How the storms were measured, and the commands."""
+    blocks = [f"{about(storms[name])}\n\n```sh\n{command(name)}\n```\n" for name in STORMS]
+    return "\n".join(blocks)
+
+
+def written(page: str, storms: dict[str, Storm]) -> str:
+    """The page with each of its blocks made again."""
+    made = {"changes": changes, "memory": memory, "commands": commands}
+
+    def block(match: re.Match[str]) -> str:
+        name = match[2]
+        return match[1] + (made[name](storms) if name in made else table(storms, EVENTS[name])) + match[3]
+
+    return BLOCK.sub(block, page)
+
+
+def main() -> None:
+    storms = load()
+    for name, event in EVENTS.items():
+        (HERE / f"releases-{name}.svg").write_text(chart(storms, event), encoding="utf-8")
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), storms), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
