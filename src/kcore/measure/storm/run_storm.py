@@ -1,7 +1,7 @@
 """Runs a plan cell by cell: starts controllers and brokers, runs the scenarios in order, stops everything."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -11,8 +11,10 @@ from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.hollow.secured import tls_of
 from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.java_process import ChildProcess
 from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.measure.processes.probe import build_of
+from kcore.measure.processes.watched import watched
 from kcore.measure.report.build import Build
 from kcore.measure.report.units import time_left
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
@@ -26,6 +28,7 @@ from kcore.measure.storm.targets import Left, clear_away, free_ids, started
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.spark.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,9 +52,14 @@ def check_targets(plan: StormPlan) -> None:
 
 
 def check_builds(plan: StormPlan) -> None:
-    """Raises an error of `build_of`, before anything is measured, if the controllers of a target cannot start."""
+    """Raises an error of `build_of`, before anything is measured, if the controllers of a target cannot start.
+
+    NoJavaError without the Java that ZooKeeper needs.
+    """
     for target in plan.parsed():
         build_of(target, plan.heap)
+        if target.in_zookeeper:
+            java_home()
 
 
 def run(
@@ -121,6 +129,7 @@ class _CellRun:
         self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
         self.profile, self.client = profile, client
+        self.nodes: Sequence[ChildProcess] = processes.nodes if processes else ()
         self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
@@ -230,14 +239,15 @@ class _CellRun:
             storm.random = self.plan.dice(self.cell.repetition, name)
             try:
                 async with asyncio.timeout(_SCENARIO_S * self.cell.patience):
-                    result = await ALL[name](storm)
+                    result = await watched(ALL[name](storm), self.nodes)
             except asyncio.CancelledError:
                 if storm.fleet.lost:
                     self._partial(storm, name)
                 raise
             except Exception as error:  # Any error: the other scenarios may still give results.
-                ends = [node.end for node in (self.processes.nodes if self.processes else []) if node.end]
-                self._failed(storm, name, "; ".join((_text_of(error), *ends)))
+                text = _text_of(error)
+                ends = [node.end for node in self.nodes if node.end and node.end not in text]
+                self._failed(storm, name, "; ".join((text, *ends)))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
@@ -264,11 +274,11 @@ class _CellRun:
 
     async def _recovered(self, storm: Storm) -> str:
         """Brings all controllers and brokers back after a failure; returns why that failed, or an empty text."""
-        for node in self.processes.nodes if self.processes else []:
+        for node in self.nodes:
             if not node.is_running:
                 node.start(wait=False)
         try:
-            await storm.restore([*storm.fleet.brokers.values()])
+            await watched(storm.restore([*storm.fleet.brokers.values()]), self.nodes)
         except (KcoreError, OSError) as error:
             return f"the cluster did not recover: {error}"
         return ""
