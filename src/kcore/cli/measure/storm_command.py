@@ -63,8 +63,7 @@ def command(
 ) -> None:
     """Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.
 
-    Exit code: 0 good, 1 a target does not start or a scenario failed, 2 usage, 3 a partial run, or one with an invalid
-    repetition.
+    Exit code: 0 good, 1 a target or a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
     """
     if names:
         raise typer.Exit(list_scenarios())
