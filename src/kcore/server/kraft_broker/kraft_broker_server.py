@@ -60,6 +60,11 @@ from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.types import Uuid
 
 logger = logging.getLogger(__name__)
+CORDONED_BY_DEFAULT: Final = (
+    "all log directories are cordoned, because this broker coordinates no groups and no transactions: controllers "
+    "place no replicas here, and from 4.4.0 on refuse manual assignments; to get replicas, set cordoned.log.dirs to an "
+    "empty list"
+)
 SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 
 
@@ -330,6 +335,8 @@ class KraftBrokerServer(BrokerServer):
         if not self._is_ready and self.directories.are_migrated():
             self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
+            if version is not None and version.cordoned_directories_supported and cordoned and not named:
+                logger.warning(CORDONED_BY_DEFAULT)
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
         machine = self._lifecycle.machine
