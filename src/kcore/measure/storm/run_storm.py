@@ -33,7 +33,7 @@ from kcore.spark.java import java_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 _WAIT_S: Final = 120.0  # All time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
@@ -65,7 +65,7 @@ def check_builds(plan: StormPlan) -> None:
 def run(
     plan: StormPlan,
     rows: list[Row],
-    tell: Tell,
+    log_line: LogLine,
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
 ) -> list[str]:
@@ -83,21 +83,21 @@ def run(
     for at, cell in enumerate(cells):
         place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
         estimate = time_left(at, len(cells), monotonic() - began_s)
-        tell(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
+        log_line(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
         first, build = len(rows), Build(cell.target.text)
         try:
             build = build_of(cell.target, plan.heap)
             with profiled(cell, profiles) as profile:
                 if cell.target.in_zookeeper:
-                    zk_run.run_cell(plan, cell, rows, tell, profile)
+                    zk_run.run_cell(plan, cell, rows, log_line, profile)
                     continue
                 options = profile.java_options if profile else ()
                 made = RunSecurity.made(cell.target.security)
                 client = read_client(plan.command_config) if cell.target.addresses else made.client
                 with started(cell.target, plan.controllers, plan.heap, options, made) as processes:
-                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile, client).run())
+                    asyncio.run(_CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client).run())
         except (KcoreError, OSError) as error:
-            tell(f"{cell}: {error}")
+            log_line(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
             rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
             rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
@@ -121,12 +121,12 @@ class _CellRun:
         processes: ControllerQuorum | None,
         rows: list[Row],
         left: list[str],
-        tell: Tell,
+        log_line: LogLine,
         spark: "SparkSession | None",
         profile: CellProfile | None,
         client: ListenerSecurity,
     ) -> None:
-        self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
+        self.plan, self.cell, self.processes, self.rows, self.log_line = plan, cell, processes, rows, log_line
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
         self.profile, self.client = profile, client
         self.nodes: Sequence[ChildProcess] = processes.nodes if processes else ()
@@ -169,7 +169,7 @@ class _CellRun:
         except TargetError as error:
             if given:
                 return given, ""
-            self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
+            self.log_line(f"{self.cell}: the work of lost brokers will not be known: {error}")
             return 0, str(error)
         if given and given != found:
             raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {found} ms: leave it out")
@@ -182,7 +182,7 @@ class _CellRun:
         try:
             self.pids = controller_pids(quorum, self.plan.pids)
         except TargetError as error:
-            self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
+            self.log_line(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
         is_counting = self.plan.metadata == "count"
@@ -252,10 +252,12 @@ class _CellRun:
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
             if result.invalid:
-                self.tell(f"{self.cell}: {name}: invalid: {result.invalid}")
+                self.log_line(f"{self.cell}: {name}: invalid: {result.invalid}")
             last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
             waves = "".join(f", {wave} {ms:,.0f} ms" for wave, ms in result.waves_ms.items())
-            self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
+            self.log_line(
+                f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all"
+            )
 
     def _partial(self, storm: Storm, name: str) -> None:
         """Adds the row of a scenario that lost some of its brokers, from the changes that have arrived."""
@@ -266,11 +268,11 @@ class _CellRun:
         result = measure.so_far(*kinds)
         result.invalidate(storm.fleet.lost)
         self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
-        self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
+        self.log_line(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
 
     def _failed(self, storm: Storm, name: str, error: str) -> None:
         self.rows.append(failed_row(self.cell, name, storm.controllers, self.plan.seed, error))
-        self.tell(f"{self.cell}: {name} failed: {error}")
+        self.log_line(f"{self.cell}: {name} failed: {error}")
 
     async def _recovered(self, storm: Storm) -> str:
         """Brings all controllers and brokers back after a failure; returns why that failed, or an empty text."""
@@ -292,7 +294,7 @@ class _CellRun:
             problems = [f"may be left behind: {maybe}: {_text_of(error)}"]
         self.left += [f"{self.cell}: {problem}" for problem in problems]
         for problem in problems:
-            self.tell(f"{self.cell}: {problem}")
+            self.log_line(f"{self.cell}: {problem}")
 
 
 def _text_of(error: Exception) -> str:

@@ -22,7 +22,7 @@ from kcore.broker.lifecycle.machine import (
     ReadyToUnfence,
     RegisterAgain,
     Registered,
-    ShutdownAsked,
+    ShutdownRequested,
     Started,
     StateChanged,
 )
@@ -133,7 +133,7 @@ class KraftBrokerServer(BrokerServer):
         """Waits until the controller has moved the leaderships away, unless the disks failed; then closes the logs."""
         self._is_stopping = True
         if not self._failed.is_set():
-            self._lifecycle.take(ShutdownAsked())
+            self._lifecycle.take(ShutdownRequested())
             with suppress(TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_S):
                     await self._lifecycle.ended.wait()

@@ -27,12 +27,12 @@ _SCENARIO_S: Final = 1800.0
 
 
 def run_cell(
-    plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
+    plan: StormPlan, cell: Cell, rows: list[Row], log_line: Callable[[str], None], profile: CellProfile | None = None
 ) -> None:
     """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start."""
     # A garbage collection during a scenario would take processors from the measured controller.
     with ZookeeperProcess(heap="1g", options=()) as zookeeper, rare_collections():
-        asyncio.run(_run(plan, cell, zookeeper, rows, tell, profile))
+        asyncio.run(_run(plan, cell, zookeeper, rows, log_line, profile))
 
 
 async def _run(
@@ -40,7 +40,7 @@ async def _run(
     cell: Cell,
     zookeeper: ZookeeperProcess,
     rows: list[Row],
-    tell: Callable[[str], None],
+    log_line: Callable[[str], None],
     profile: CellProfile | None,
 ) -> None:
     topics = -(-cell.partitions // plan.partitions_per_topic)
@@ -65,7 +65,7 @@ async def _run(
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:
                     await storm.settled()
-                await _scenarios(plan, cell, storm, (controller.process, zookeeper), rows, tell)
+                await _scenarios(plan, cell, storm, (controller.process, zookeeper), rows, log_line)
         finally:
             await fleet.close()
 
@@ -86,7 +86,7 @@ async def _scenarios(
     storm: ZkStorm,
     processes: Sequence[ChildProcess],
     rows: list[Row],
-    tell: Callable[[str], None],
+    log_line: Callable[[str], None],
 ) -> None:
     """Runs the scenarios in order. After a failed one the rest does not run: the cluster is in another state."""
     broken = ""
@@ -103,13 +103,13 @@ async def _scenarios(
             broken = f"{name} failed"
             why = str(error) or f"not finished within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
-            tell(f"{cell}: {name} failed: {why}")
+            log_line(f"{cell}: {name} failed: {why}")
             continue
         rows.append(row_of(cell, result, plan.seed))
         if result.invalid:
-            tell(f"{cell}: {name}: invalid: {result.invalid}")
+            log_line(f"{cell}: {name}: invalid: {result.invalid}")
         session = f" (of which {result.session_ms:,.0f} ms a session's time-out)" if result.session_ms > 0 else ""
-        tell(
+        log_line(
             f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms"
             f"{session}, {result.requests:,} requests"
         )
