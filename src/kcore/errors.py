@@ -79,7 +79,7 @@ class PolicyError(KcoreError, ValueError):
 
 
 class PlanError(KcoreError, ValueError):
-    """A benchmark plan has unknown keys, unknown workloads or values out of range."""
+    """A plan has unknown keys, unknown workloads, values out of range, or options that a target's JVM refuses."""
 
 
 class ClusterFileError(KcoreError, ValueError):

@@ -25,7 +25,7 @@ from kcore.broker.lifecycle.machine import (
     RegisterAgain,
     Registered,
     Send,
-    ShutdownAsked,
+    ShutdownRequested,
     Started,
     StateChanged,
     Step,
@@ -99,7 +99,7 @@ class Life:
         if state is not RECOVERY:
             self.take(ReadyToUnfence(), UNFENCED)
         if state is PENDING:
-            self.take(ShutdownAsked(), answer(is_fenced=False))
+            self.take(ShutdownRequested(), answer(is_fenced=False))
         assert self.machine.state is state and self.machine.in_flight is None
         return self
 
@@ -133,7 +133,7 @@ def test_a_life() -> None:
     assert sent(life.take(ReadyToUnfence())).want_fence is False  # type: ignore[union-attr]
     assert life.take(UNFENCED) == [StateChanged(RUNNING)]
     assert life.machine.next_deadline_ms == life.now_ms + INTERVAL_MS
-    changed, last = life.take(ShutdownAsked())
+    changed, last = life.take(ShutdownRequested())
     assert changed == StateChanged(PENDING) and sent([last]).want_shut_down  # type: ignore[union-attr]
     life.take(answer(is_fenced=False))
     assert life.machine.next_deadline_ms == life.now_ms + FIRST_SHUTDOWN_INTERVAL_MS
@@ -155,10 +155,10 @@ TABLE = [
     *((state, Timer(), state, NOTHING) for state in ALL),
     (STARTING, DirectoriesCordoned(DIRECTORIES), STARTING, NOTHING),  # It may not know what is configured yet.
     *((state, DirectoriesCordoned(DIRECTORIES), state, HEARTBEAT) for state in (RECOVERY, RUNNING, PENDING)),
-    (STARTING, ShutdownAsked(), ENDING, NOTHING),
-    (RECOVERY, ShutdownAsked(), ENDING, NOTHING),
-    (RUNNING, ShutdownAsked(), PENDING, HEARTBEAT),
-    (PENDING, ShutdownAsked(), PENDING, NOTHING),
+    (STARTING, ShutdownRequested(), ENDING, NOTHING),
+    (RECOVERY, ShutdownRequested(), ENDING, NOTHING),
+    (RUNNING, ShutdownRequested(), PENDING, HEARTBEAT),
+    (PENDING, ShutdownRequested(), PENDING, NOTHING),
 ]
 
 
@@ -220,7 +220,7 @@ def test_requests_for_a_heartbeat_at_once_are_one_heartbeat() -> None:
         assert not life.fail(directory), "another one is in flight"
     for event in (ReadyToUnfence(), DirectoriesCordoned(DIRECTORIES)):
         assert not life.take(event), "another one is in flight"
-    assert [*map(type, life.take(ShutdownAsked()))] == [StateChanged]
+    assert [*map(type, life.take(ShutdownRequested()))] == [StateChanged]
     request = sent(life.take(answer(is_fenced=False)))
     assert isinstance(request, BrokerHeartbeatRequest)
     assert request.offline_log_dirs == DIRECTORIES[:2] and request.want_shut_down
@@ -303,7 +303,7 @@ class AnyEvents(RuleBasedStateMachine):
     @precondition(lambda self: self.machine.state is not STARTING)
     def stops(self) -> None:
         self.failures_ms.clear()
-        self.take(ShutdownAsked())
+        self.take(ShutdownRequested())
 
     @rule(wait_ms=st.sampled_from([1, 10, 500, 2_000]))
     def waits(self, wait_ms: int) -> None:

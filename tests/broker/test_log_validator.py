@@ -84,6 +84,7 @@ def test_the_kernel_and_its_twin_agree(seed: int) -> None:
             "append_time": random_.choice([None, None, BASE]),
             "is_compacted": random_.random() < 0.2,
             "window": random_.choice([None, (BASE, 10**12, 10**12), (BASE, 2**62, 2**62)]),
+            "most_of_record": random_.choice([2**31 - 9, 2**31 - 9, 8, 12, 20]),
         }
         payload = gzip.compress(data) if is_compressed else data
         target = None if is_kept else (NONE, None, 10**6)
@@ -118,7 +119,7 @@ JAVAS = [
 def test_a_header_key_is_written_anew_as_java_does(key: str, written: str) -> None:
     before, behind = twin.put(None) * 2 + twin.varint_bytes(1), twin.put(None)
     records = [twin.put(b"\0\0\0" + before + twin.put(bytes.fromhex(each)) + behind) for each in (key, written)]
-    answer = kernel.validate(records[0], 1, NONE, BASE, None, False, None, (NONE, None, 1000), 1000)
+    answer = kernel.validate(records[0], 1, NONE, BASE, None, False, None, (NONE, None, 1000), 1000, 1000)
     assert answer[4] == records[1]
 
 
@@ -311,6 +312,18 @@ def test_a_bomb_takes_little_memory_and_is_refused() -> None:
     assert [error for error, _ in refused] == ["MESSAGE_TOO_LARGE"] * 2
     kept, anew = [int(mib) for _, mib in refused]
     assert kept < 8 and anew <= LEAST_BUDGET // 2**20
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_record_of_a_compressed_batch_has_a_limit_of_its_own(codec: str, compression: str) -> None:
+    """DefaultRecord.readFrom and readPartiallyFrom of 4.4.0: InvalidRecordException; plain records have no limit."""
+    rows = [Record(0, BASE, None, bytes(100)), Record(1, BASE, None, bytes(101))]
+    data = encode_batches(decode_records(encode_records(rows, codec=codec)))
+    largest = 5 + 2 + 101  # Attributes, deltas, no key, no headers; two bytes of the value's length; the value.
+    for most, error in ((largest, Errors.NONE), (largest - 1, Errors.INVALID_RECORD)):
+        cluster = configured(led(), compression_type=compression, max_decompressed_message_bytes=most)
+        assert errors(cluster, data) == [error if codec != "none" else Errors.NONE]
 
 
 def test_offsets_of_compressed_records_count_from_0() -> None:

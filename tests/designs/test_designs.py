@@ -220,11 +220,11 @@ def test_a_plan_has_bounds(changed: dict[str, int]):
 def fake(monkeypatch: pytest.MonkeyPatch, rows: list[Row], error: BaseException | None = None) -> list[object]:
     asked_for: list[object] = []
 
-    def run_plan(plan: DesignsPlan, zookeeper: str | None, found: list[Row], tell: run.Tell) -> None:
+    def run_plan(plan: DesignsPlan, zookeeper: str | None, found: list[Row], on_row: run.OnRow) -> None:
         asked_for.extend((plan, zookeeper))
         for row in rows:
             found.append(row)
-            tell(row)
+            on_row(row)
         if error is not None:
             raise error
 

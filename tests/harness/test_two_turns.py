@@ -375,7 +375,7 @@ WISHES = {
     "now": HeartbeatNow(),
     "cordoned": lifecycle.DirectoriesCordoned([A]),
     "register": lifecycle.RegisterAgain(),
-    "shut down": lifecycle.ShutdownAsked(),
+    "shut down": lifecycle.ShutdownRequested(),
 }
 
 

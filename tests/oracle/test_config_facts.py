@@ -17,7 +17,7 @@ def class_path(release: str) -> str:
     return f"{kafka_jars(release)}/*"
 
 
-@pytest.mark.parametrize("release", ["3.9.1", "4.3.1", "4.4.0"])
+@pytest.mark.parametrize("release", ["3.9.1", "4.1.2", "4.3.1", "4.4.0"])
 def test_the_definitions_are_those_of_the_jars(release: str) -> None:
     """Recorded by `java -cp 'JARS/*' tests/recorder/ConfigFacts.java | gzip -9n`."""
     lines = [line for line in printed("ConfigFacts.java", class_path(release)).splitlines() if line.startswith("{")]

@@ -47,7 +47,7 @@ def run(seeds: range, events: int, processes: int, out: Path | None, as_json: bo
     with suppress(KeyboardInterrupt), closing(hunt_all(seeds, events, processes)) as hunts:
         for each in hunts:
             found.append(each)
-            _tell(console, each)
+            _print(console, each)
             if as_json:
                 say(json.dumps(asdict(each)))
     summary_text = summary(found, seeds, events)
@@ -82,7 +82,7 @@ def _missed(found: list[Hunt]) -> list[Hunt]:
     return [each for each in found if each.verdict != CAUGHT]
 
 
-def _tell(console: Console, each: Hunt) -> None:
+def _print(console: Console, each: Hunt) -> None:
     where = f"by {each.invariant}, seed {each.seed}" if each.verdict == CAUGHT else f"{each.invariant} must do it"
     before = f"; before: {_others(each)}" if each.others else ""
     line = f"{each.name:48} {each.verdict} {where}, {each.seconds:.1f} s{before}"

@@ -1,5 +1,6 @@
 """A process that is started, paused, ended and started again; a shell script stands for Java."""
 
+import os
 import signal
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from kcore.errors import TargetError
 from kcore.measure.processes import java_process
-from kcore.measure.processes.java_process import JavaProcess, stop_all
+from kcore.measure.processes.java_process import JavaProcess, last_lines, stop_all
 
 # Its one argument behind java's own option: what it does when it is ready.
 SCRIPT = """#!/bin/sh
@@ -37,13 +38,32 @@ def state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_its_end_is_the_exit_code_and_the_last_line(tmp_path: Path) -> None:
+def test_its_end_is_the_exit_code_and_the_last_lines(tmp_path: Path) -> None:
     it = process(tmp_path)
     assert it.end == "", "it was not started"
     it.start()
     assert it.end == ""
     it.terminate()
-    assert it.end == "it has ended with exit code 143: stopping"
+    assert it.end == f"it has ended with exit code 143: ready {it.pid}; stopping"
+
+
+def test_an_end_is_a_failure_unless_a_method_ended_it(tmp_path: Path) -> None:
+    it = process(tmp_path)
+    it.start()
+    it.kill()
+    assert it.end and it.failure == ""
+    it.start()
+    os.kill(it.pid, signal.SIGKILL)
+    it.wait()
+    assert it.failure == it.end == f"it has ended with exit code -9: ready {it.pid}"
+    it.kill()
+    assert it.failure, "it was not running at the kill"
+
+
+def test_the_last_lines_of_a_log_are_one_line_without_frames_of_stack_traces() -> None:
+    log = "a\nb\nERROR it failed\njava.io.IOException: no\n\tat java.base/x.y(z)\n\t... 3 more\n\nCaused by: q\n"
+    assert last_lines(log) == "ERROR it failed; java.io.IOException: no; Caused by: q"
+    assert last_lines("") == ""
 
 
 def test_it_runs_until_it_is_stopped(tmp_path: Path) -> None:
@@ -69,7 +89,7 @@ def test_its_log_begins_where_it_was_started_again(tmp_path: Path) -> None:
 
 
 def test_a_failed_start_shows_the_log(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match=r"it did not say 'ready'; the end of its log:\nno luck"):
+    with pytest.raises(TargetError, match=r"^it has ended with exit code 1: no luck$"):
         process(tmp_path, "dies").start()
 
 

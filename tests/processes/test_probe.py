@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kcore.errors import TargetError
+from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.jars import jars_digest
 from kcore.measure.processes.probe import build_of, has_option
 from kcore.measure.processes.target import Target, parse_targets
@@ -44,23 +44,25 @@ def test_the_process_itself_says_its_release_and_its_jvm(release: str, folder: P
 
 
 @pytest.mark.parametrize(
-    ("printed", "said"),
+    ("printed", "kind", "said"),
     [
         ("Unrecognized VM option 'UseFoo'\nError: Could not create the Java Virtual Machine.\n"
-         "Error: A fatal exception has occurred. Program will exit.\n", "Unrecognized VM option 'UseFoo'"),
+         "Error: A fatal exception has occurred. Program will exit.\n", PlanError, "Unrecognized VM option 'UseFoo'"),
         ("A VM warning: old\nUnrecognized VM option 'A'\nDid you mean 'B'? Error: Could not create the Java Virtual "
-         "Machine.\n", "Unrecognized VM option 'A'; Did you mean 'B'?"),
+         "Machine.\n", PlanError, "Unrecognized VM option 'A'; Did you mean 'B'?"),
         ("Picked up JAVA_TOOL_OPTIONS: -Xss1m\nError occurred during initialization of VM\nToo small maximum heap\n",
-         "Error occurred during initialization of VM; Too small maximum heap"),
+         PlanError, "Error occurred during initialization of VM; Too small maximum heap"),
         (f"{SETTINGS}Error: Could not find or load main class kafka.Kafka\n",
-         "Error: Could not find or load main class kafka.Kafka"),
-        ("", "the JVM printed nothing"),
+         TargetError, "Error: Could not find or load main class kafka.Kafka"),
+        ("", TargetError, "the JVM printed nothing"),
     ],
 )  # fmt: skip
-def test_a_jvm_that_ends_at_once_is_one_line_with_its_own_words(printed: str, said: str, folder: Path) -> None:
-    with pytest.raises(TargetError) as refused:
+def test_a_jvm_that_ends_at_once_is_one_line_with_its_own_words(
+    printed: str, kind: type[Exception], said: str, folder: Path
+) -> None:
+    with pytest.raises(kind) as refused:
         build_of(target_that_prints(printed, folder), "1g")
-    assert str(refused.value) == f"g1: {said}"
+    assert type(refused.value) is kind and str(refused.value) == f"g1: {said}"
 
 
 def test_other_targets_start_no_process() -> None:

@@ -91,8 +91,9 @@ def record_of(buffer: Buffer) -> tuple[int, int, bytes | None, bytes | None, lis
         raise Invalid from None
 
 
-def next_record(data: Buffer, is_compressed: bool, is_kept: bool) -> Any:
-    """The next record. `is_kept`: the batch stays as it is, so that a compressed record's size is not compared."""
+def next_record(data: Buffer, is_compressed: bool, is_kept: bool, most: int = 2**31 - 1) -> Any:
+    """The next record. `is_kept`: the batch stays as it is, so that a compressed record's size is not compared with its
+    bytes. `most`: the largest size of a compressed record."""
     stream = Buffer(data.data, ends_in_ff=is_compressed)
     stream.at = data.at
     try:
@@ -104,6 +105,8 @@ def next_record(data: Buffer, is_compressed: bool, is_kept: bool) -> Any:
             raise Invalid from None
         raise
     data.at = stream.at
+    if is_compressed and size > most:
+        raise Invalid
     if is_compressed and is_kept:
         record = record_of(stream)
         data.at = stream.at
@@ -155,7 +158,7 @@ def validate(data: bytes, count: int, is_compressed: bool, is_kept: bool, rules:
     result, buffer, is_sequential, written = Result(), Buffer(data), True, []
     try:
         for index in range(count):
-            record = next_record(buffer, is_compressed, is_kept)
+            record = next_record(buffer, is_compressed, is_kept, rules["most_of_record"])
             timestamp = rules["append_time"]
             if timestamp is None:
                 timestamp = rules["base_timestamp"] + record[0]

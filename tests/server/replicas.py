@@ -202,9 +202,9 @@ class Brokers:
         cached = state | {"zkVersion": self.epoch, "offlineReplicas": []}
         led = state | {"partitionEpoch": self.epoch, "addingReplicas": [], "removingReplicas": [], "isNew": False}
         for each in alive:
-            await self._tell(each, UpdateMetadataRequest, 8, [cached], liveBrokers=lives)
+            await self._send(each, UpdateMetadataRequest, 8, [cached], liveBrokers=lives)
             states = [led | {"leaderRecoveryState": 0}]
-            await self._tell(each, LeaderAndIsrRequest, 7, states, type=0, liveLeaders=[])
+            await self._send(each, LeaderAndIsrRequest, 7, states, type=0, liveLeaders=[])
 
     async def set_leader(self, topic: str, leader: int, port: int | None = None) -> None:
         """Both learn the leader of the one partition of another topic; `port`: of a live broker."""
@@ -216,9 +216,9 @@ class Brokers:
             if port is not None:
                 known[leader] = [Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)]
             lives = [{"id": id_, "endpoints": [*map(_json_of, known[id_])], "rack": None} for id_ in known]
-            await self._tell(each, UpdateMetadataRequest, 8, [cached], topic=topic, liveBrokers=lives)
+            await self._send(each, UpdateMetadataRequest, 8, [cached], topic=topic, liveBrokers=lives)
 
-    async def _tell(
+    async def _send(
         self, broker_id: int, message: Any, version: int, states: list[Any], topic: str = "t", **fields: Any
     ) -> None:
         topic_id = TOPIC_ID if topic == "t" else Uuid(topic[-16:].encode())

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,7 +15,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from kcore.cli.commands import app
-from kcore.errors import TargetError
+from kcore.cli.measure import bench_quorum_command
+from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.target import Target
 from kcore.measure.report import result_files
 from kcore.measure.report.build import COLUMNS, Build
@@ -24,6 +26,7 @@ from kcore.measure.storm.profile.profile_files import file_name
 from kcore.measure.storm.report_rows import Row, merged, row_of, table_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import Cell, StormPlan
+from kcore.spark.java import NoJavaError
 
 RELEASE = "kafka-4.4.0"
 LABELS = {"g1": (), "zgc": ("-XX:+UseZGC",)}
@@ -92,16 +95,38 @@ def test_a_target_whose_build_cannot_be_had_has_failed_rows(monkeypatch: pytest.
         run_storm.check_builds(PLAN)
 
 
-def test_a_command_with_a_target_that_cannot_start_measures_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TargetError("zgc: Error: Could not find or load main class kafka.Kafka"), 1),
+        (NoJavaError("JAVA_HOME=/none has no bin/java"), 1),
+        (PlanError("zgc: Unrecognized VM option 'UseZGCC'"), 2),
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [(["storm"], run_storm), (["bench", "quorum"], bench_quorum_command)],
+)
+def test_a_target_that_does_not_start_is_exit_code_1_or_2_if_its_options_are_wrong(
+    command: list[str], module: ModuleType, error: Exception, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unknown(plan: StormPlan) -> None:
-        raise TargetError("zgc: Unrecognized VM option 'UseZGCC'")
+    def failing(target: Target, heap: str) -> Build:
+        raise error
 
-    monkeypatch.setattr(run_storm, "check_builds", unknown)
-    done = CliRunner().invoke(app, ["storm", "--target", RELEASE, "--out", str(tmp_path / "out")])
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1] == "kcore: zgc: Unrecognized VM option 'UseZGCC'"
+    monkeypatch.setattr(module, "build_of", failing)
+    done = CliRunner().invoke(app, [*command, "--target", RELEASE, "--out", str(tmp_path / "out")])
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert done.stderr.splitlines()[-1] == f"kcore: {error}"
+
+
+def test_a_storm_in_zookeeper_mode_without_java_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise NoJavaError("no Java")
+
+    monkeypatch.setattr(run_storm, "java_home", missing)
+    with pytest.raises(NoJavaError, match="no Java"):
+        run_storm.check_builds(StormPlan(targets=("kcore-zk",)))
+    run_storm.check_builds(StormPlan(targets=("kcore-kraft",)))
 
 
 def test_labels_and_builds_are_on_the_page_and_in_the_terminal() -> None:

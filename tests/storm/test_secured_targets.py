@@ -16,7 +16,6 @@ from kcore.measure.hollow.secured import certificates
 from kcore.measure.processes import controller_quorum
 from kcore.measure.processes.target import Target
 from kcore.measure.storm import run_storm as run
-from kcore.measure.storm.kraft.kraft_storm import Storm
 from kcore.measure.storm.report_rows import Row, row_of
 from kcore.measure.storm.report_security import security_costs
 from kcore.measure.storm.report_table import COSTS, cells_of, findings
@@ -155,20 +154,6 @@ async def test_hollow_brokers_of_a_run_under_three_controllers_of_kcore(protocol
                 assert fleet.errors == {}
         finally:
             await quorum.close()
-
-
-@pytest.mark.long
-def test_a_failed_scenario_names_a_controller_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def register(storm: Storm) -> ScenarioResult:
-        assert storm.processes is not None
-        storm.processes.nodes[0].kill()
-        raise TargetError("no answer came")
-
-    monkeypatch.setitem(run.ALL, "register", register)
-    rows: list[Row] = []
-    run.run(StormPlan(targets=("kcore-kraft",), scenarios=("create",), brokers=(3,)), rows, lambda line: None)
-    assert str(rows[0]["error"]).startswith("no answer came; controller 30001 has ended with exit code -9: ")
-    assert [row["error"] for row in rows[1:]] == ["not run: register failed"]
 
 
 def test_a_wrong_file_ends_the_check_of_targets(tmp_path: Path):

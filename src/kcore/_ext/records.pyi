@@ -63,6 +63,7 @@ def validate(
     window: tuple[int, int, int] | None,
     target: tuple[int, int | None, int] | None,
     budget: int,
+    most_of_record: int,
 ) -> tuple[tuple[int, str] | None, list[tuple[int, int, int]], int, int, bytes | None]:
     """Validate one batch's `records`, the bytes after its header, as LogValidator and Kafka's streams do.
 
@@ -70,6 +71,7 @@ def validate(
     its timestamp type is LogAppendTime. `window`: the time now, and how far a record's timestamp may be before and
     after that (ms); None if the topic's timestamp type is LogAppendTime. `target`: codec, level and most bytes of the
     rewritten records; None to leave the records unchanged. `budget`: most bytes to decompress.
+    `most_of_record`: most bytes of one compressed record after its length, below 2**31.
 
     Returns None or the error (0 INVALID_RECORD, 1 UNKNOWN_SERVER_ERROR, 2 MESSAGE_TOO_LARGE) with its reason.
     Then at most 1,000 refused records as (index, reason, timestamp); reasons are 0 no key, 1 timestamp out of the

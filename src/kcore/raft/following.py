@@ -59,8 +59,8 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
         # leader would answer it at once (KIP-1166), again and again until the flush is done.
         known = max(known, state.leader_high_watermark)
     log, flushed = node.log, node.flushed_end_offset if node.config.pipelined_fetch else -1
-    asked = state.epoch, log.end_offset, log.last_epoch, flushed, known, max_wait_ms, node.cluster_id
-    if node.last_fetch is None or asked != node.last_fetch[0]:
+    requested = state.epoch, log.end_offset, log.last_epoch, flushed, known, max_wait_ms, node.cluster_id
+    if node.last_fetch is None or requested != node.last_fetch[0]:
         partition = FetchPartition(
             partition=PARTITION,
             current_leader_epoch=state.epoch,
@@ -78,7 +78,7 @@ def _fetch_request(node: NodeContext, max_wait_ms: int) -> FetchRequest:
             max_bytes=node.config.fetch_max_bytes,
             topics=[FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         )
-        node.last_fetch = asked, request
+        node.last_fetch = requested, request
     return node.last_fetch[1]
 
 
@@ -98,8 +98,8 @@ def on_fetch_response(
         state = node.quorum.state
     if data.error_code != Errors.NONE or type(state) is not Follower:
         return False
-    asked, log = request.topics[0].partitions[0], node.log
-    is_current = asked.fetch_offset == log.end_offset and asked.last_fetched_epoch == log.last_epoch
+    requested, log = request.topics[0].partitions[0], node.log
+    is_current = requested.fetch_offset == log.end_offset and requested.last_fetched_epoch == log.last_epoch
     if not is_current or state.fetching_snapshot is not None:
         # This node's log is a prefix of this leader's log, so the leader's high watermark is valid for it.
         if state.counts_flushed:

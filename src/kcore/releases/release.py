@@ -43,6 +43,7 @@ class Release:
     raft_level: RaftLevel
     rules: Rules
     topic_configs: TopicConfigs  # In the order in which Kafka checks them.
+    setting_names: frozenset[str]  # All names that server.properties may have, without prefixes.
     broker_lists: Mapping[str, str]  # A broker's settings that are lists, with their defaults.
     broker_defaults: Mapping[str, str | None]  # Empty if DescribeConfigs shows only settings that have a value.
     group_configs: TopicConfigs  # In the order of parsing; empty if groups have no settings.

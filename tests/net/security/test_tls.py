@@ -1,6 +1,8 @@
 """TLS as server.properties asks for it: PEM in files and as text, and files that change."""
 
+import asyncio
 import os
+import socket
 import ssl
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.net.connect import connect
 from kcore.net.security.client_security import Security
-from kcore.net.security.tls import TlsContext, TlsError, TlsSettings, as_lines
+from kcore.net.security.tls import VERSIONS, TlsContext, TlsError, TlsSettings, as_lines
 from kcore.net.server import RequestContext, serve
 from net.authority import Authority, client_tls
 from net.loops import HEARTBEAT, fenced, story
@@ -86,6 +88,36 @@ async def test_clients_without_a_certificate_are_anonymous(asked: str, without: 
     assert names[0] == without
     assert names[1].startswith("User:CN=client" if asked == "requested" else without)
     assert (names[2] == without) == (asked == "none")
+
+
+def refusal(port: int, context: ssl.SSLContext) -> str:
+    """The reason that a client of that context has for its failure; empty if the connection ends without one."""
+    with socket.create_connection(("127.0.0.1", port)) as bare:
+        try:
+            with context.wrap_socket(bare, server_hostname="localhost") as secured:
+                secured.recv(1)  # With TLS 1.3 the server sees the client's certificate after the client's handshake.
+        except ssl.SSLEOFError:
+            return ""
+        except ssl.SSLError as error:
+            return error.reason
+        return ""
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+@story
+async def test_a_refused_client_gets_an_alert_that_says_why(version: str, authority: Authority) -> None:
+    server_key, trusted = str(authority.keystore("server")), str(authority.trusted)
+    settings = TlsSettings(server_key, truststore=trusted, client_auth="required", versions=(version,))
+    stranger = client_tls(authority.trusted, Authority(authority.folder / "another").keystore("client"))
+    missing = client_tls(authority.trusted)
+    other = client_tls(authority.trusted, authority.keystore("client"))
+    other.minimum_version = other.maximum_version = next(VERSIONS[each] for each in VERSIONS if each != version)
+    alerts: set[str] = set()
+    async with await serve("127.0.0.1", 0, fenced, APIS, tls=settings.server_context()) as server:
+        for client in (stranger, missing, other):
+            alerts.add(await asyncio.to_thread(refusal, server.port, client))
+    required = "TLSV13_ALERT_CERTIFICATE_REQUIRED" if version == "TLSv1.3" else "SSLV3_ALERT_HANDSHAKE_FAILURE"
+    assert alerts == {"TLSV1_ALERT_UNKNOWN_CA", required, "TLSV1_ALERT_PROTOCOL_VERSION"}
 
 
 @story

@@ -153,7 +153,7 @@ class DiskChaos:
                 time.sleep(fault.after_s)
                 self._strike(fault)
                 self.story.struck[fault.kind] += 1
-            self._mend(made)
+            self._repair(made)
             begin_s = time.monotonic()
             self.until(self._whole, "the cluster is whole", WHOLE_S)
             self.story.longest_s = max(self.story.longest_s, time.monotonic() - begin_s)
@@ -219,9 +219,9 @@ class DiskChaos:
             return self.dice.choice(controllers)
         return next(node for node in controllers if node.node_id == leader_id)
 
-    # Mended.
+    # Repairs.
 
-    def _mend(self, made: Round) -> None:
+    def _repair(self, made: Round) -> None:
         """Resumes the paused broker; replaces or restores lost disks, and starts their broker again."""
         if self._paused is not None:
             node, until_s = self._paused

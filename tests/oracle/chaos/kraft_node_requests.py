@@ -6,7 +6,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest, UnregisterControllerRequest
 from kcore.types import Uuid
 from oracle.chaos.kraft_own import Own, controller_registration, directory_of, registration
-from oracle.chaos.kraft_registers import ControllerGuest, Guest, Part, Step, Violation, becomes
+from oracle.chaos.kraft_registers import ExtraController, FencedBroker, Part, Step, Violation, becomes
 
 
 def error_of(response: Any) -> Errors:
@@ -15,7 +15,7 @@ def error_of(response: Any) -> Errors:
 
 def come_and_go(own: Own) -> Step:
     """A broker registers, or is unregistered."""
-    chosen: Guest = own.dice.choice(own.guests)
+    chosen: FencedBroker = own.dice.choice(own.fenced_brokers)
     if own.dice.random() < 0.4:
 
         def outcome(state: Any) -> tuple[Any, Any]:
@@ -41,9 +41,9 @@ UNREGISTERED: Final = {
 
 def controllers_come_and_go(own: Own) -> Step | None:
     """A controller registers, or is unregistered; a voter that is unregistered registers again by itself."""
-    if not own.controller_guests:
+    if not own.extra_controllers:
         return None
-    chosen: ControllerGuest = own.dice.choice(own.controller_guests)
+    chosen: ExtraController = own.dice.choice(own.extra_controllers)
     incarnation, chance = Uuid(own.dice.randbytes(16)), own.dice.random()
     if chance < 0.4:
         request = controller_registration(chosen.controller_id, incarnation)

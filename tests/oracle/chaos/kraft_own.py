@@ -15,10 +15,10 @@ from kcore.schema.broker_lifecycle import (
 from kcore.types import Uuid
 from oracle.chaos.kraft_registers import (
     Acl,
-    ControllerGuest,
+    ExtraController,
     FeatureLevel,
+    FencedBroker,
     Given,
-    Guest,
     Quota,
     Register,
     ResourceConfig,
@@ -52,8 +52,8 @@ class Own:
     acls: list[Acl] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     features: list[FeatureLevel] = field(default_factory=list)
-    guests: list[Guest] = field(default_factory=list)
-    controller_guests: list[ControllerGuest] = field(default_factory=list)
+    fenced_brokers: list[FencedBroker] = field(default_factory=list)
+    extra_controllers: list[ExtraController] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         name, number = self.name, self.number
@@ -71,9 +71,9 @@ class Own:
         self.tokens = [Token(f"{name}-token-{k}") for k in range(2)]
         release = RELEASES[self.release]
         self.features = [FeatureLevel(each, release.features[each]) for each in LEVELED[number : number + 1]]
-        self.guests = [Guest(50 + number)]
+        self.fenced_brokers = [FencedBroker(50 + number)]
         if UNREGISTER_CONTROLLER in release.apis:
-            self.controller_guests = [ControllerGuest(60 + number)]
+            self.extra_controllers = [ExtraController(60 + number)]
             for each in self.features:  # kcore changes no level while a voter is unregistered.
                 each.anyway = frozenset({Errors.INVALID_UPDATE_VERSION})
 
@@ -82,8 +82,8 @@ class Own:
         """All."""
         return [
             *(*self.topics, *self.resources, *self.quotas, *self.scram),
-            *(*self.acls, *self.tokens, *self.features, *self.guests),
-            *self.controller_guests,
+            *(*self.acls, *self.tokens, *self.features, *self.fenced_brokers),
+            *self.extra_controllers,
         ]
 
 

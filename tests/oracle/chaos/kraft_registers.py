@@ -238,7 +238,7 @@ class FeatureLevel(Register):
         return image.features.get(self.name, 0)
 
 
-class Guest(Register):
+class FencedBroker(Register):
     """A broker that registers and never unfences; its state is its incarnation."""
 
     anyway = frozenset({Errors.DUPLICATE_BROKER_REGISTRATION})
@@ -252,7 +252,7 @@ class Guest(Register):
         return None if found is None else found.incarnation_id
 
 
-class ControllerGuest(Register):
+class ExtraController(Register):
     """A controller that registers and is no voter; its state is its incarnation."""
 
     def __init__(self, controller_id: int) -> None:

@@ -51,7 +51,7 @@ class Controller:
     """Stores the topics of CreateTopics requests; answers when allowed, first with the errors of `refusals`."""
 
     def __init__(self) -> None:
-        self.asked: list[CreateTopicsRequest] = []
+        self.requests: list[CreateTopicsRequest] = []
         self.forwarded: list[Forwarded] = []
         self.refusals: list[Errors] = []
         self.may_answer = asyncio.Event()
@@ -67,7 +67,7 @@ class Controller:
 
     async def _created(self, request: Message) -> CreateTopicsResponse:
         assert isinstance(request, CreateTopicsRequest)
-        self.asked.append(request)
+        self.requests.append(request)
         await self.may_answer.wait()
         error = self.refusals.pop(0) if self.refusals else Errors.NONE
         results = [
@@ -77,7 +77,7 @@ class Controller:
         return CreateTopicsResponse(topics=results)
 
     def names(self) -> list[list[str]]:
-        return [[topic.name for topic in each.topics] for each in self.asked]
+        return [[topic.name for topic in each.topics] for each in self.requests]
 
 
 def settings_of(topic: CreatableTopic) -> dict[str, str | None]:
@@ -116,13 +116,13 @@ async def test_a_topic_is_asked_for_once_at_a_time() -> None:
         for _ in range(3):
             creation.create([GROUPS])
         creation.create([GROUPS, TRANSACTIONS, TRANSACTIONS])
-        await until(lambda: controller.asked)
+        await until(lambda: controller.requests)
         controller.may_answer.set()
         await until(lambda: not creation._in_flight)
         assert controller.names() == [[GROUPS], [TRANSACTIONS]]
         creation.create([GROUPS])
-        await until(lambda: len(controller.asked) == 3)
-        for topic in [each for asked in controller.asked for each in asked.topics]:
+        await until(lambda: len(controller.requests) == 3)
+        for topic in [each for request in controller.requests for each in request.topics]:
             assert (topic.num_partitions, topic.replication_factor, topic.assignments) == (50, 3, [])
             assert settings_of(topic) == SETTINGS[topic.name]
         assert controller.forwarded == [], "such a topic is the broker's own wish"
@@ -143,7 +143,7 @@ async def test_an_ordinary_topic_is_created_as_the_client_that_names_it() -> Non
         assert (str(forwarded.principal), forwarded.client_address) == ("User:alice", "10.1.2.3")
         assert (forwarded.header.client_id, forwarded.header.correlation_id) == ("a client", 77)
         assert controller.names() == [["t", "u"]]
-        assert {(each.num_partitions, each.replication_factor) for each in controller.asked[0].topics} == {(5, -1)}
+        assert {(each.num_partitions, each.replication_factor) for each in controller.requests[0].topics} == {(5, -1)}
 
     await creating(response, OrdinaryTopics(num_partitions=5))
 
@@ -153,7 +153,7 @@ async def test_a_controller_that_takes_no_envelopes_is_asked_as_the_broker() -> 
     async def response(controller: Controller, creation: TopicCreation) -> None:
         creation.create(["t", "u"], a_context())
         creation.create(["u"], a_context(name="bob"))
-        await until(lambda: controller.asked and not creation._in_flight)
+        await until(lambda: controller.requests and not creation._in_flight)
         assert controller.names() == [["t", "u"]] and controller.forwarded == []
 
     await creating(response, OrdinaryTopics(num_partitions=5), knows_envelopes=False)

@@ -15,7 +15,7 @@ from kcore.releases.known import RELEASES as KNOWN
 from kcore.schema.configs import ConfigType
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
 from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings, settings_of
-from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, STRICTER
+from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES, STRICTER
 from kcore.server.properties.values import SettingsError, value_of
 from kcore.storage.log.segmented_log import Settings
 
@@ -73,6 +73,30 @@ def test_settings_of_client_metrics_are_those_of_the_jars(release: str) -> None:
         else:
             with pytest.raises(ApiException):
                 check_client_metrics(release, "a subscription", {"metrics": text})
+
+
+@pytest.mark.parametrize("release", KNOWN)
+def test_the_names_in_server_properties_are_those_of_the_release(release: str) -> None:
+    names = config_facts(release, "server").keys()
+    assert KNOWN[release].setting_names == names
+    for name in sorted({name for each in KNOWN.values() for name in each.setting_names}):
+        if name not in names and not name.startswith(PREFIXES):
+            with pytest.raises(SettingsError) as refused:
+                settings_of(CONTROLLER | {name: ""}, release)
+            assert str(refused.value) == f"{name}: Kafka {release} has no such setting"
+
+
+@pytest.mark.parametrize("of", [settings_of, broker_settings_of])
+def test_a_setting_that_a_later_release_removed_is_known_in_its_own(
+    of: Callable[[dict[str, str], str], object],
+) -> None:
+    role = CONTROLLER if of is settings_of else BROKER
+    given = role | {"eligible.leader.replicas.enable": "true"}
+    of(given, "3.9.1")
+    with pytest.raises(SettingsError, match=r"Kafka 4\.4\.0 has no such setting"):
+        of(given, "4.4.0")
+    with pytest.raises(SettingsError, match=r"zookeeper\.connect: kcore's KRaft controllers and brokers do not use"):
+        of(role | {"zookeeper.connect": "x:1"}, "3.9.1")
 
 
 def test_names_types_and_defaults_of_nodes_are_those_of_the_jars() -> None:

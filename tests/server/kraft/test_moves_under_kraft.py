@@ -3,6 +3,8 @@
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import pytest
+
 from kcore.constants import UNKNOWN_BROKER_EPOCH
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import (
@@ -11,7 +13,7 @@ from kcore.schema.log_dirs import (
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.kraft_broker.kraft_broker_server import CORDONED_BY_DEFAULT, KraftBrokerServer
 from kcore.storage.log.log_directory import LogDirectory
 from net.loops import story, until
 from server.kraft.test_kraft_broker import Cluster, cluster_in
@@ -164,10 +166,13 @@ async def test_what_is_refused(tmp_path: Path) -> None:
 
 
 @story
-async def test_replicas_move_between_directories_that_are_cordoned_by_default(tmp_path: Path) -> None:
+async def test_replicas_move_between_directories_that_are_cordoned_by_default(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """For internal topics alone: nobody has asked for it. DescribeLogDirs says so."""
     async with AsyncExitStack() as stack:
         cluster = await CordonedByDefault(stack, tmp_path).open(brokers=1, release="4.3.1", **SETTINGS)
+        assert CORDONED_BY_DEFAULT in caplog.messages
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
         answer = await cluster.ask(1, DescribeLogDirsRequest(topics=None), 5)
@@ -178,8 +183,11 @@ async def test_replicas_move_between_directories_that_are_cordoned_by_default(tm
 
 
 @story
-async def test_no_replica_moves_into_a_directory_that_is_cordoned(tmp_path: Path) -> None:
+async def test_no_replica_moves_into_a_directory_that_is_cordoned(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with cluster_in(tmp_path, brokers=1, cordoned_log_dirs="{folder}/b", **SETTINGS) as cluster:
+        assert CORDONED_BY_DEFAULT not in caplog.messages
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
         assert other(cluster).path == tmp_path / "b"

@@ -43,11 +43,11 @@ def answer(leader_id: int, epoch: int, error: Errors = Errors.NONE, nodes: list[
 
 
 class Controller:
-    """What a node answers; `asked` counts."""
+    """What a node answers; `request_count` counts."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)  # The last one again and again.
-        self.asked = 0
+        self.request_count = 0
         self.cluster = DescribeClusterResponse(cluster_id="here", endpoint_type=2)
         self.address = Address("127.0.0.1", 0)
 
@@ -56,7 +56,7 @@ class Controller:
             assert request.endpoint_type == 2
             return self.cluster
         assert isinstance(request, DescribeQuorumRequest)
-        self.asked += 1
+        self.request_count += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer is None:
             await asyncio.sleep(60)
@@ -107,7 +107,7 @@ async def test_a_node_that_names_the_leader_is_followed() -> None:
 
     description = await served([leader, other], asking)
     assert description.partition.leader_id == 0
-    assert (leader.asked, other.asked) == (1, 1)
+    assert (leader.request_count, other.request_count) == (1, 1)
 
 
 @story
@@ -126,7 +126,7 @@ async def test_a_leader_id_of_epoch_0_is_none() -> None:
 
     description = await served([leader, other, zero], asking)
     assert description.partition.leader_id == 2
-    assert zero.asked == 0
+    assert zero.request_count == 0
 
 
 @pytest.mark.covers("KIP-595 describe response 2")
@@ -135,7 +135,7 @@ async def test_no_leader_yet_is_asked_again() -> None:
     """595: "which could be the case if there is an election in progress ..., then backoff and retry with Metadata"."""
     node = Controller(*[answer(-1, 5, Errors.NOT_LEADER_OR_FOLLOWER)] * 2, answer(1, 6))
     description = await served([node], lambda: ask(node.address))
-    assert (description.partition.leader_epoch, node.asked) == (6, 3)
+    assert (description.partition.leader_epoch, node.request_count) == (6, 3)
 
 
 @pytest.mark.covers("KIP-595 describe response 3")
@@ -185,7 +185,7 @@ async def test_the_next_address_is_asked_after_a_few_hops() -> None:
         return await ask(one.address, leader.address)
 
     found = await served([one, two, leader], asking)
-    assert (found.partition.leader_epoch, one.asked + two.asked, leader.asked) == (7, HOPS, 1)
+    assert (found.partition.leader_epoch, one.request_count + two.request_count, leader.request_count) == (7, HOPS, 1)
 
 
 @story
@@ -197,7 +197,7 @@ async def test_a_node_that_names_itself_and_does_not_lead_is_asked_once() -> Non
         return await ask(one.address, leader.address)
 
     assert (await served([one, leader], asking)).partition.leader_epoch == 7
-    assert (one.asked, leader.asked) == (1, 1)
+    assert (one.request_count, leader.request_count) == (1, 1)
 
 
 @story
@@ -205,7 +205,7 @@ async def test_permanent_errors_are_reported_at_once() -> None:
     refusing = Controller(DescribeQuorumResponse(error_code=Errors.CLUSTER_AUTHORIZATION_FAILED.value))
     with pytest.raises(ApiException, match="DescribeQuorum to 127"):
         await served([refusing], lambda: ask(refusing.address))
-    assert refusing.asked == 1
+    assert refusing.request_count == 1
     broker = Controller(answer(1, 5))
     broker.cluster = DescribeClusterResponse(error_code=Errors.MISMATCHED_ENDPOINT_TYPE.value)
     with pytest.raises(ApiException, match="DescribeCluster to 127"):

@@ -32,13 +32,13 @@ NEEDED = {
 
 
 class Raft:
-    """A node that keeps what it is asked."""
+    """A node that keeps the requests that it receives."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Message, int, Hashable]] = []
+        self.requests: list[tuple[Message, int, Hashable]] = []
 
     def take(self, request: Message, version: int, reply_to: Hashable) -> None:
-        self.asked.append((request, version, reply_to))
+        self.requests.append((request, version, reply_to))
 
 
 @asynccontextmanager
@@ -80,9 +80,9 @@ async def test_it_can_do_kraft_version_1() -> None:
 async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
     async with handlers() as (made, raft, connection):
         answer = connection.send(VoteRequest(voter_id=7), 1)
-        while not raft.asked:
+        while not raft.requests:
             await asyncio.sleep(0.001)
-        request, version, reply_to = raft.asked[0]
+        request, version, reply_to = raft.requests[0]
         assert (request, version) == (VoteRequest(voter_id=7), 1)
         assert not answer.done()
         made.answer(SendResponse(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
@@ -109,7 +109,7 @@ async def test_the_active_controllers_requests_are_refused(request_: Any) -> Non
         answer = await connection.send(request_)
         assert type(answer) is response_of(type(request_))
         assert answer.error_code == Errors.NOT_CONTROLLER
-        assert raft.asked == []
+        assert raft.requests == []
 
 
 @story
@@ -117,7 +117,7 @@ async def test_sasl_after_a_connection_began_is_refused() -> None:
     async with handlers() as (_, raft, connection):
         for request in (s.SaslHandshakeRequest(mechanism="PLAIN"), s.SaslAuthenticateRequest(auth_bytes=b"\0a\0b")):
             assert (await connection.send(request)).error_code == Errors.ILLEGAL_SASL_STATE
-        assert raft.asked == []
+        assert raft.requests == []
 
 
 @story
@@ -140,7 +140,7 @@ async def test_it_describes_the_controllers_and_no_brokers() -> None:
 async def test_who_waits_when_it_closes_learns_it() -> None:
     async with handlers() as (made, raft, connection):
         answer = connection.send(VoteRequest())
-        while not raft.asked:
+        while not raft.requests:
             await asyncio.sleep(0.001)
         await made.close()
         with pytest.raises(DisconnectedError):
@@ -152,12 +152,12 @@ async def test_nothing_is_kept_of_a_client_that_is_gone() -> None:
     """A fetch may wait as long as its client says; who leaves and comes again would leave one each time."""
     async with handlers() as (made, raft, connection):
         call = connection.send(VoteRequest())
-        await until(lambda: raft.asked)
+        await until(lambda: raft.requests)
         await connection.close()
         with pytest.raises(DisconnectedError):
             await call
         await until(lambda: not made._waiting)
-        made.answer(SendResponse(raft.asked[0][2], VoteResponse()))
+        made.answer(SendResponse(raft.requests[0][2], VoteResponse()))
 
 
 @story
@@ -169,7 +169,7 @@ async def test_what_waits_when_the_node_closes_gets_no_answer() -> None:
     answers: list[Message | None] = []
     made.begin(context, s.FetchRequest(), answers.append)
     waiting = asyncio.create_task(made._handle(context, VoteRequest()))
-    await until(lambda: len(raft.asked) == 2)
+    await until(lambda: len(raft.requests) == 2)
     await made.close()
     await asyncio.gather(waiting, return_exceptions=True)
     assert answers == [None] and waiting.cancelled() and not made._waiting

@@ -59,7 +59,7 @@ async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatc
     async with raw_server(talk) as port:
         relay = DocumentRelay(lambda: None, Nothing())
         with pytest.raises(FrameError, match="101 bytes, more than 100"):
-            await relay._asked(Endpoint(port, "127.0.0.1", "PLAINTEXT", 0), b"")
+            await relay._response(Endpoint(port, "127.0.0.1", "PLAINTEXT", 0), b"")
 
 
 @story

@@ -113,7 +113,7 @@ class BrokerDirectories:
         Empty while its replica is being created, or while the controller may have the target of its move.
         """
         move = self.moves.get(partition)
-        if partition in self._creating or (move is not None and move.is_asked):
+        if partition in self._creating or (move is not None and move.is_requested):
             return ()
         failures, is_failed = self.failures, self.failures.is_failed(place)
         future = self._futures.get(partition) if move is None else move.target

@@ -142,7 +142,7 @@ class Move:
     source: Uuid | None  # None if there is no current replica.
     target: Uuid
     state: State = State.NONE
-    is_asked: bool = False  # The controller may have the target; `catch_up` then takes no action for the replica.
+    is_requested: bool = False  # The controller may have the target; `catch_up` then takes no action for the replica.
     ticket: int | None = None  # The ticket of the pending assignment.
     story: list[Event] = field(default_factory=list)  # The last events.
 
@@ -166,7 +166,7 @@ class Moves:
     def begin(self, event: Event, partition: TopicIdPartition, source: Uuid | None, target: Uuid, now_ms: int) -> None:
         """Starts a move with BEGIN, RESUME, RESUME_ACCEPTED or ADOPT; the partition must not have one."""
         assert partition not in self._moves and source != target
-        move = self._moves[partition] = Move(partition, source, target, is_asked=event is Event.RESUME_ACCEPTED)
+        move = self._moves[partition] = Move(partition, source, target, is_requested=event is Event.RESUME_ACCEPTED)
         self._go(move, event, now_ms)
 
     def on_event(self, event: Event, partition: TopicIdPartition, now_ms: int) -> Move | None:
@@ -215,7 +215,7 @@ class Moves:
         self._output(StopCopy(move.partition))
 
     def _ask(self, move: Move, now_ms: int) -> None:
-        move.is_asked, move.ticket = True, next(self._numbers)
+        move.is_requested, move.ticket = True, next(self._numbers)
         self._tickets[move.ticket] = move
         self._queue.enqueue(move.partition, move.target, "the future replica has caught up", now_ms, move.ticket)
 
@@ -231,7 +231,7 @@ class Moves:
 
         Queues nothing if the target was never sent to the controller and the image still has the replica in the source.
         """
-        is_cancelled = not move.is_asked or self._queue.cancel(move.partition, move.target)
+        is_cancelled = not move.is_requested or self._queue.cancel(move.partition, move.target)
         if not is_cancelled or self._placements.directories_of([move.partition])[0] != move.source:
             self._queue.enqueue(move.partition, directory, reason, now_ms)
 

@@ -40,7 +40,7 @@ class Step(Enum):
 
     CAUGHT_UP = "a heartbeat's answer has isCaughtUp"
     UNFENCED = "a heartbeat's answer has no isFenced"
-    SHUTDOWN_ASKED = "the process was asked to stop"
+    SHUTDOWN_REQUESTED = "the process was asked to stop"
     MAY_SHUT_DOWN = "a heartbeat's answer has shouldShutDown"
     REGISTRATION_TIMED_OUT = "the broker could not register in time"
 
@@ -50,13 +50,13 @@ _STARTING, _RECOVERY, _RUNNING, _PENDING, _ENDING = BrokerState
 TRANSITIONS: Final[dict[tuple[BrokerState, Step], BrokerState]] = {
     (_STARTING, Step.CAUGHT_UP): _RECOVERY,
     (_RECOVERY, Step.UNFENCED): _RUNNING,
-    (_RUNNING, Step.SHUTDOWN_ASKED): _PENDING,
+    (_RUNNING, Step.SHUTDOWN_REQUESTED): _PENDING,
     (_PENDING, Step.MAY_SHUT_DOWN): _ENDING,
-    (_PENDING, Step.SHUTDOWN_ASKED): _PENDING,
+    (_PENDING, Step.SHUTDOWN_REQUESTED): _PENDING,
     # A broker that was never unfenced leads no partitions, so it stops without asking the controller.
-    (_STARTING, Step.SHUTDOWN_ASKED): _ENDING,
-    (_RECOVERY, Step.SHUTDOWN_ASKED): _ENDING,
-    (_ENDING, Step.SHUTDOWN_ASKED): _ENDING,
+    (_STARTING, Step.SHUTDOWN_REQUESTED): _ENDING,
+    (_RECOVERY, Step.SHUTDOWN_REQUESTED): _ENDING,
+    (_ENDING, Step.SHUTDOWN_REQUESTED): _ENDING,
     (_STARTING, Step.REGISTRATION_TIMED_OUT): _ENDING,
 }
 
@@ -127,12 +127,12 @@ class RegisterAgain:
 
 
 @dataclass(frozen=True, slots=True)
-class ShutdownAsked:
+class ShutdownRequested:
     """The process was asked to stop."""
 
 
 Event: TypeAlias = (
-    Started | Timer | Answered | ReadyToUnfence | HeartbeatNow | DirectoriesCordoned | RegisterAgain | ShutdownAsked
+    Started | Timer | Answered | ReadyToUnfence | HeartbeatNow | DirectoriesCordoned | RegisterAgain | ShutdownRequested
 )
 
 
@@ -215,7 +215,7 @@ class BrokerLifecycle:
             case RegisterAgain():
                 self.is_registered = False
                 return self._send_now(now_ms)
-            case ShutdownAsked():
+            case ShutdownRequested():
                 return self._shut_down(now_ms)
 
     # Requests.
@@ -293,7 +293,7 @@ class BrokerLifecycle:
 
     def _shut_down(self, now_ms: int) -> list[Effect]:
         is_new = self.state is BrokerState.RUNNING
-        changed = self._step(Step.SHUTDOWN_ASKED)
+        changed = self._step(Step.SHUTDOWN_REQUESTED)
         return [*changed, *self._send_now(now_ms)] if is_new else changed
 
     # Responses.

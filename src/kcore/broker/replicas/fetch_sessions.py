@@ -62,10 +62,10 @@ class CachedPartition:
     log_start_offset: int = -1
 
     @classmethod
-    def of(cls, topic: str, topic_id: Uuid, asked: FetchPartition) -> "CachedPartition":
+    def of(cls, topic: str, topic_id: Uuid, partition: FetchPartition) -> "CachedPartition":
         return cls(
-            *(topic, topic_id, asked.partition, asked.fetch_offset, asked.current_leader_epoch),
-            *(asked.last_fetched_epoch, asked.log_start_offset, asked.partition_max_bytes),
+            *(topic, topic_id, partition.partition, partition.fetch_offset, partition.current_leader_epoch),
+            *(partition.last_fetched_epoch, partition.log_start_offset, partition.partition_max_bytes),
         )
 
     def ask(self, other: "CachedPartition") -> None:
@@ -292,8 +292,8 @@ class FullFetchContext(SessionlessFetchContext):
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
         rows = [*rows]
-        for asked, data in rows:
-            asked.answered(data)
+        for partition, data in rows:
+            partition.answered(data)
         if rows and all(data.error_code != Errors.NONE for _, data in rows):
             return _response(NO_SESSION, rows)
         session_id = self._cache.maybe_create(self._wanted, by_id=self._by_id, is_privileged=self._is_privileged)
@@ -318,10 +318,10 @@ class IncrementalFetchContext:
             return FetchResponse(
                 error_code=Errors.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id, responses=[]
             )
-        changes = [(asked, data) for asked, data in rows if asked.answered(data)]
-        for asked, data in changes:
+        changes = [(partition, data) for partition, data in rows if partition.answered(data)]
+        for partition, data in changes:
             if data.records:  # Moved to the end, so that the other partitions are first in the next response.
-                key = (asked.topic_id if session.by_id else asked.topic, asked.index)
+                key = (partition.topic_id if session.by_id else partition.topic, partition.index)
                 session.partitions[key] = session.partitions.pop(key)
         return _response(session.session_id, changes)
 
@@ -361,8 +361,8 @@ def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionId]:
 
 def _response(session_id: int, rows: Iterable[Row]) -> FetchResponse:
     topics: list[FetchableTopicResponse] = []
-    for asked, data in rows:
-        if not topics or (topics[-1].topic, topics[-1].topic_id) != (asked.topic, asked.topic_id):
-            topics.append(FetchableTopicResponse(topic=asked.topic, topic_id=asked.topic_id, partitions=[]))
+    for partition, data in rows:
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != (partition.topic, partition.topic_id):
+            topics.append(FetchableTopicResponse(topic=partition.topic, topic_id=partition.topic_id, partitions=[]))
         topics[-1].partitions.append(data)
     return FetchResponse(session_id=session_id, responses=topics)

@@ -63,12 +63,12 @@ class FetchSessionHandler:
         before = {} if self.is_full else self._partitions
         self._partitions = dict(wanted)
         topics: dict[tuple[str, Uuid], FetchTopic] = {}
-        for key, asked in wanted.items():
-            if before.get(key) != asked:
+        for key, requested in wanted.items():
+            if before.get(key) != requested:
                 topic = topics.setdefault(
-                    (key[0], asked[0]), FetchTopic(topic=key[0], topic_id=asked[0], partitions=[])
+                    (key[0], requested[0]), FetchTopic(topic=key[0], topic_id=requested[0], partitions=[])
                 )
-                topic.partitions.append(asked[1])
+                topic.partitions.append(requested[1])
         forgotten: dict[tuple[str, Uuid], ForgottenTopic] = {}
         for (name, index), (topic_id, _) in before.items():
             if (name, index) not in wanted or wanted[name, index][0] != topic_id:  # The topic was created again.
@@ -169,7 +169,7 @@ class ReplicaFetcher:
         self.states: dict[Key, FetchState] = {}
         self._config, self._hooks = config, hooks
         self._session = FetchSessionHandler()
-        self._asked: dict[Key, tuple[int, int]] = {}  # Offset and leader epoch in the request in flight.
+        self._requested: dict[Key, tuple[int, int]] = {}  # Offset and leader epoch in the request in flight.
 
     def __len__(self) -> int:
         return len(self.states)
@@ -215,7 +215,7 @@ class ReplicaFetcher:
         ):
             ready = self._ready(stage, now_ms)
             if ready:
-                self._asked = {key: (state.offset, state.leader_epoch) for key, state in ready.items()}
+                self._requested = {key: (state.offset, state.leader_epoch) for key, state in ready.items()}
                 return ask(ready)
         return None
 
@@ -292,7 +292,7 @@ class ReplicaFetcher:
     def failed(self, now_ms: int) -> None:
         """Called if the request got no answer: its partitions are delayed."""
         self._session.failed()
-        for key in self._asked:
+        for key in self._requested:
             if key in self.states:
                 self._delay(self.states[key], now_ms)
 
@@ -318,7 +318,7 @@ class ReplicaFetcher:
 
     def _settle(self, key: Key, data: Any, take: Callable[[Key, FetchState, Any], None], now_ms: int) -> None:
         state = self.states.get(key)
-        if state is None or self._asked.get(key) != (state.offset, state.leader_epoch):
+        if state is None or self._requested.get(key) != (state.offset, state.leader_epoch):
             return
         error = Errors.of(data.error_code)
         if error is Errors.OFFSET_OUT_OF_RANGE:

@@ -56,7 +56,7 @@ class FetchedReplicas(AnsweringReplicas, Protocol):
 class _Found:
     """The records of one partition that a waiting fetch has found so far."""
 
-    asked: CachedPartition
+    requested: CachedPartition
     bytes: int
     next_offset: int  # The offset after these records.
 
@@ -95,9 +95,9 @@ class WaitingFetch:
     def _is_enough(self, manager: FetchedReplicas, key: Key) -> bool:
         """Adds the partition's new records; True if the fetch is complete (DelayedFetch.tryComplete)."""
         found = self.found[key]
-        left = max(found.asked.max_bytes - found.bytes, 0)
-        asked = replace(found.asked, fetch_offset=found.next_offset, last_fetched_epoch=UNDEFINED_EPOCH)
-        data = _read_one(manager, self.request, self.version, key[0], asked, left, not self._bytes, None, [])
+        left = max(found.requested.max_bytes - found.bytes, 0)
+        requested = replace(found.requested, fetch_offset=found.next_offset, last_fetched_epoch=UNDEFINED_EPOCH)
+        data = _read_one(manager, self.request, self.version, key[0], requested, left, not self._bytes, None, [])
         if data.error_code != Errors.NONE:
             return True
         if data.records:
@@ -131,10 +131,10 @@ def on_fetch(
         manager.output(SendResponse(request_id, context.response(rows)))
         return
     found = {}
-    for asked, data in rows:
-        if (name := _name(manager, asked, version)) is not None:
-            end = end_of(data.records) if data.records else asked.fetch_offset
-            found[name, asked.index] = _Found(asked, len(data.records or b""), end)
+    for requested, data in rows:
+        if (name := _name(manager, requested, version)) is not None:
+            end = end_of(data.records) if data.records else requested.fetch_offset
+            found[name, requested.index] = _Found(requested, len(data.records or b""), end)
     manager.fetching.add(
         WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
     )
@@ -157,16 +157,16 @@ def read_all(
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
-    for asked in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
-        name = _name(manager, asked, version)
+    for requested in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
+        name = _name(manager, requested, version)
         if name is not None and may_read is not None and not may_read(name):
-            data = _refused(asked.index, Errors.TOPIC_AUTHORIZATION_FAILED)
+            data = _refused(requested.index, Errors.TOPIC_AUTHORIZATION_FAILED)
         else:
-            data = _read_one(manager, request, version, name, asked, left, not found_bytes, fetched_ms, moved)
+            data = _read_one(manager, request, version, name, requested, left, not found_bytes, fetched_ms, moved)
         size = len(data.records or b"")
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0
-        rows.append((asked, data))
+        rows.append((requested, data))
     for key in moved:
         manager.wake(key)
     return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
@@ -177,8 +177,8 @@ def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
     return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
 
 
-def _name(manager: FetchedReplicas, asked: CachedPartition, version: int) -> str | None:
-    return manager.cluster.name_of(asked.topic_id) if version >= BY_ID_SINCE else asked.topic
+def _name(manager: FetchedReplicas, requested: CachedPartition, version: int) -> str | None:
+    return manager.cluster.name_of(requested.topic_id) if version >= BY_ID_SINCE else requested.topic
 
 
 def _read_one(
@@ -186,21 +186,21 @@ def _read_one(
     request: FetchRequest,
     version: int,
     name: str | None,
-    asked: CachedPartition,
+    requested: CachedPartition,
     left: int,
     at_least_one: bool,
     fetched_ms: int | None,
     moved: list[Key],
 ) -> PartitionData:
     """Reads one partition. If the fetch advances its high watermark, the partition is added to `moved`."""
-    index, (replica_id, broker_epoch) = asked.index, replica_of(request, version)
+    index, (replica_id, broker_epoch) = requested.index, replica_of(request, version)
     try:
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
-        read = _read(partition, request, version, asked, left, at_least_one)
+        read = _read(partition, request, version, requested, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER_REPLICA_ID and read.diverging is None:
-            _follower_fetched(manager, partition, replica_id, broker_epoch, asked, read, fetched_ms, moved)
+            _follower_fetched(manager, partition, replica_id, broker_epoch, requested, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
         assert name is not None
         manager.log_failed((name, index), error)
@@ -229,25 +229,25 @@ def _read(
     partition: Partition,
     request: FetchRequest,
     version: int,
-    asked: CachedPartition,
+    requested: CachedPartition,
     left: int,
     at_least_one: bool,
 ) -> Read:
     replica_id, _ = replica_of(request, version)
     is_follower = replica_id != CONSUMER_REPLICA_ID
     must_lead = is_follower or version < FROM_FOLLOWERS_SINCE
-    log = partition.local_log(asked.current_leader_epoch, must_lead=must_lead)
+    log = partition.local_log(requested.current_leader_epoch, must_lead=must_lead)
     if is_follower and replica_id not in partition.followers:
-        known = asked.current_leader_epoch >= 0
+        known = requested.current_leader_epoch >= 0
         error = Errors.UNKNOWN_LEADER_EPOCH if known else Errors.NOT_LEADER_OR_FOLLOWER
         raise exception_of(error)(f"broker {replica_id} has no replica here")
     limit = log.end_offset if is_follower else log.high_watermark
-    most = min(asked.max_bytes, left)
+    most = min(requested.max_bytes, left)
     return partition.read(
         log,
-        asked.fetch_offset,
+        requested.fetch_offset,
         most,
-        asked.last_fetched_epoch,
+        requested.last_fetched_epoch,
         limit,
         at_least_one=at_least_one,
         committed=not is_follower and request.isolation_level == IsolationLevel.READ_COMMITTED,
@@ -259,7 +259,7 @@ def _follower_fetched(
     partition: Partition,
     replica_id: int,
     broker_epoch: int,
-    asked: CachedPartition,
+    requested: CachedPartition,
     read: Read,
     now_ms: int,
     moved: list[Key],
@@ -269,14 +269,14 @@ def _follower_fetched(
     more = partition.follower_fetched(
         replica_id,
         broker_epoch,
-        asked.fetch_offset,
-        asked.fetcher_log_start_offset,
+        requested.fetch_offset,
+        requested.fetcher_log_start_offset,
         read.end_offset,
         now_ms,
     )
     if (change := partition.expanded(replica_id)) is not None:
         manager.propose(change)
-    if more or asked.fetcher_log_start_offset != before:
+    if more or requested.fetcher_log_start_offset != before:
         moved.append(partition.key)
 
 

@@ -9,7 +9,8 @@ If Kafka throws another exception than ApiException for a fault, the error is UN
 a batch's decompressed size.
 
 Source: RequestUtils.hasTransactionalRecords, ProduceRequest.validateRecords, ReplicaManager.handleProduceAppend,
-UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1. 4.3.1 has the same rules.
+UnifiedLog.analyzeAndValidateRecords and LogValidator of 3.9.1. 4.3.1 has the same rules. 4.4.0 adds a limit of each
+decompressed record.
 """
 
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ from kcore.wire.record_building import CODECS
 Bytes: TypeAlias = bytes | memoryview
 
 MAX_MESSAGE_BYTES: Final = 1_048_588  # The default of max.message.bytes.
+MAX_DECOMPRESSED_BYTES: Final = 2**31 - 9  # The default of max.decompressed.message.bytes.
 NO_LIMIT_MS: Final = 2**63 - 1  # The default of both limits of a record's timestamp.
 PRODUCER_CHOOSES: Final = "producer"  # A value of compression.type: keep the producer's codec.
 UNCOMPRESSED: Final = "uncompressed"  # Another value of compression.type.
@@ -85,6 +87,7 @@ class LogConfig:
     has_log_append_time: bool = False  # message.timestamp.type is LogAppendTime.
     timestamp_before_max_ms: int = NO_LIMIT_MS
     timestamp_after_max_ms: int = NO_LIMIT_MS
+    max_decompressed_message_bytes: int = MAX_DECOMPRESSED_BYTES  # The limit of a compressed record (4.4.0).
 
 
 class RecordError(NamedTuple):
@@ -340,6 +343,7 @@ def _checked_records(header: _Header, records: memoryview, config: LogConfig, da
         None if config.has_log_append_time else window,
         (target, config.compression_level, max(config.max_message_bytes - HEADER_END, 0)) if is_rebuilt else None,
         max(LEAST_BUDGET, config.max_message_bytes * BUDGET_PER_BYTE),
+        config.max_decompressed_message_bytes,
     )
     if refusal is not None and refusal[0] != _TOO_LARGE:
         raise _refused(_REFUSALS[refusal[0]], refusal[1])

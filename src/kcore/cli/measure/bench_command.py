@@ -131,16 +131,17 @@ def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
 
 
 def storm_plan(
-    asked: bool | None, with_kafka: bool, is_default: bool, repeat: int | None, seed: int | None
+    with_storm: bool | None, with_kafka: bool, is_default: bool, repeat: int | None, seed: int | None
 ) -> "StormPlan | None":
-    """The plan of the storm at the end, or None. `asked`: --with-storm or --no-storm; None: only a default plan has
-    one.
+    """The plan of the storm at the end, or None.
+
+    `with_storm`: --with-storm or --no-storm; None: only a default plan has a storm.
 
     Ends the command with exit code 2 for options that contradict each other.
     """
-    if with_kafka and asked is False:
+    if with_kafka and with_storm is False:
         fail("--no-storm leaves out the storm that --with-kafka is for: choose one")
-    if not (with_kafka or (is_default if asked is None else asked)):
+    if not (with_kafka or (is_default if with_storm is None else with_storm)):
         return None
     from kcore.cli.measure import bench_storm  # A run without a storm does not import hollow brokers.
 

@@ -10,7 +10,7 @@ import typer
 from kcore.cli.console import fail, load_before, say
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import target_options
-from kcore.errors import TargetError
+from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.probe import build_of
 from kcore.measure.processes.target import KAFKA, Target, parse_targets
 from kcore.measure.raft_bench import run_raft_bench as raft_bench
@@ -106,11 +106,11 @@ def run(
     try:
         for target in targets:  # A target that cannot run is reported before the first measurement.
             build_of(target, HEAP)
-    except NoJavaError as error:
-        fail(str(error))
-    except TargetError as error:
+    except (TargetError, NoJavaError) as error:
         say(f"kcore: {error}", err=True)
         return Exit.FAILED
+    except PlanError as error:
+        fail(str(error))
     before = load_before()
     rows: list[Row] = []
     wanted = len(targets) * len(loads)

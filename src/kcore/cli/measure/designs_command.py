@@ -108,7 +108,7 @@ def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: boo
 def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Console) -> bool:
     """Runs all steps; True if none was interrupted."""
 
-    def tell(row: Row) -> None:
+    def print_row(row: Row) -> None:
         what = row.error or row.note or (duration(row.ms * 1e6) if row.ms >= 0 else "")
         console.print(escape(f"{row.repetition}/{plan.repeat} {row.kind}: {row.name}: {what}"), soft_wrap=True)
 
@@ -116,7 +116,7 @@ def _run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], console: Con
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         console.print(f"{plan.partitions:,} partitions on {plan.brokers:,} brokers, {plan.repeat} repetitions")
-        designs.run(plan, zookeeper, rows, tell)
+        designs.run(plan, zookeeper, rows, print_row)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
         return False

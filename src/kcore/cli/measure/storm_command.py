@@ -63,7 +63,7 @@ def command(
 ) -> None:
     """Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.
 
-    Exit code: 0 good, 1 a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
+    Exit code: 0 good, 1 a target or a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
     """
     if names:
         raise typer.Exit(list_scenarios())
@@ -136,10 +136,10 @@ def run(
             check_can_profile(plan)
         directory = results_directory(out, "storm", overwrite)
         storms.check_builds(plan)
-    except TargetError as error:
+    except (TargetError, NoJavaError) as error:
         say(f"kcore: {error}", err=True)
         return Exit.FAILED
-    except NoJavaError as error:
+    except PlanError as error:
         fail(str(error))
     progress = wide_console(stderr=True)
     for line in plan.left_out():

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kcore.cli.console import fail
+from kcore.cli.options.release_option import check_release
 from kcore.errors import FileKindError, StorageError
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings, broker_settings_of
@@ -20,14 +21,16 @@ from kcore.storage.properties import parse_properties
 Settings = TypeVar("Settings")
 
 
-def read_settings(path: Path) -> KraftSettings:
-    """Reads a KRaft controller's settings. Ends the command with one line for a missing file or an invalid setting."""
-    return _read(path, settings_of)
+def read_settings(path: Path, release: str) -> KraftSettings:
+    """Reads a KRaft controller's settings. Ends the command for a missing file, an invalid setting or release."""
+    check_release(release)
+    return _read(path, lambda given: settings_of(given, release))
 
 
-def read_broker_settings(path: Path) -> KraftBrokerSettings:
+def read_broker_settings(path: Path, release: str) -> KraftBrokerSettings:
     """Reads a KRaft broker's settings; errors as in `read_settings`."""
-    return _read(path, broker_settings_of)
+    check_release(release)
+    return _read(path, lambda given: broker_settings_of(given, release))
 
 
 def read_listener_settings(path: Path) -> ZkControllerSettings:

@@ -9,7 +9,9 @@ import typer
 from kcore.cli.console import fail, say
 from kcore.cli.options.files_option import SharedFilesOption, keep_private
 from kcore.cli.options.properties_option import read_broker_settings
+from kcore.cli.options.release_option import ReleaseOption
 from kcore.errors import StorageError
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.storage.raft.raft_format import format_log_directories
 
 
@@ -20,6 +22,7 @@ def command(
         bool,
         typer.Option("--ignore-formatted", "-g", help="Skip directories that are formatted for this broker."),
     ] = False,
+    release: ReleaseOption = DEFAULT_RELEASE,
     shared_files: SharedFilesOption = False,
 ) -> None:
     """Make the directories of a broker, as `kafka-storage.sh format` does; prints their ids.
@@ -27,7 +30,7 @@ def command(
     These are all of log.dirs, and metadata.log.dir. Exit code: 0 good, 2 usage, or a directory is formatted already.
     """
     keep_private(shared_files)
-    settings = read_broker_settings(config)
+    settings = read_broker_settings(config, release)
     paths = [*dict.fromkeys([*settings.log_dirs, settings.metadata_dir])]
     try:
         made = format_log_directories(

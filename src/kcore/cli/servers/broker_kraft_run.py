@@ -10,7 +10,7 @@ from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_broker_settings
-from kcore.cli.options.release_option import ReleaseOption, check_release
+from kcore.cli.options.release_option import ReleaseOption
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.releases.known import DEFAULT_RELEASE
@@ -41,9 +41,8 @@ def command(
     available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
-    check_release(release)
-    settings = read_broker_settings(config)
-    settings = settings._replace(release=release, logs=settings.logs._replace(set_aside=set_aside))
+    settings = read_broker_settings(config, release)
+    settings = settings._replace(logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
     page, audit_writer = metrics_page(metrics), audit_log(audit)
     make = partial(with_audit, partial(KraftBrokerServer, settings), audit_writer)

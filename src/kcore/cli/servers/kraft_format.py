@@ -60,7 +60,7 @@ def command(
     keep_private(shared_files)
     if standalone and initial_controllers:
         fail("give either --standalone or --initial-controllers")
-    settings = read_settings(config)
+    settings = read_settings(config, release)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
     unstable = settings.controller["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"

@@ -13,7 +13,7 @@ from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_settings
-from kcore.cli.options.release_option import ReleaseOption, check_release
+from kcore.cli.options.release_option import ReleaseOption
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.controller.kraft.activation import Bootstrap
@@ -63,8 +63,7 @@ def command(
     failed, 2 usage, or the address or the directory is not available.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
-    check_release(release)
-    settings = read_settings(config)
+    settings = read_settings(config, release)
     warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
     page, audit_writer = metrics_page(metrics), audit_log(audit)

@@ -61,9 +61,9 @@ def later(now_ms: int, duration_ms: int) -> int:
     return min(now_ms + duration_ms, MOST_MS)
 
 
-def new_lifetime(now_ms: int, asked_ms: int, most_ms: int, expiry_time_ms: int) -> Lifetime:
-    """The lifetime of a new token. `asked_ms`: the requested lifetime; 0 or negative means the longest one."""
-    max_timestamp = later(now_ms, min(asked_ms, most_ms) if asked_ms > 0 else most_ms)
+def new_lifetime(now_ms: int, requested_ms: int, most_ms: int, expiry_time_ms: int) -> Lifetime:
+    """The lifetime of a new token. `requested_ms`: the requested lifetime; 0 or negative means the longest one."""
+    max_timestamp = later(now_ms, min(requested_ms, most_ms) if requested_ms > 0 else most_ms)
     return Lifetime(max_timestamp, min(max_timestamp, later(now_ms, expiry_time_ms)))
 
 

@@ -29,7 +29,7 @@ _LOST: Final = 1  # The id of the lost broker.
 _CONNECT_S: Final = 10.0
 _TIMEOUT_S: Final = 600.0  # Limit of one step.
 
-Tell: TypeAlias = Callable[[Row], None]
+OnRow: TypeAlias = Callable[[Row], None]
 # Takes the hosts with a chroot in which the step works.
 Step: TypeAlias = Callable[[str], Coroutine[Any, Any, list[Row]]]
 
@@ -46,14 +46,14 @@ def check_listens(zookeeper: str) -> None:
         raise TargetError(f"--zookeeper {zookeeper}: {error.strerror or error}: is ZooKeeper running there?") from None
 
 
-def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], tell: Tell) -> None:
-    """Adds each row to `rows` after its measurement, and calls `tell` with the row.
+def run(plan: DesignsPlan, zookeeper: str | None, rows: list[Row], on_row: OnRow) -> None:
+    """Adds each row to `rows` after its measurement, and calls `on_row` with the row.
 
     `zookeeper`: HOST:PORT of a running server; None starts a server. Raises TargetError if it cannot be used.
     """
     plan.check()
     with _server(zookeeper) as address:
-        asyncio.run(_run(plan, address, rows, tell))
+        asyncio.run(_run(plan, address, rows, on_row))
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _server(zookeeper: str | None) -> Iterator[str]:
         yield process.address
 
 
-async def _run(plan: DesignsPlan, address: str, rows: list[Row], tell: Tell) -> None:
+async def _run(plan: DesignsPlan, address: str, rows: list[Row], on_row: OnRow) -> None:
     async with CountedClient(address, connect_timeout_s=_CONNECT_S) as root:
         await read_meter(address)  # Fails before any znode is made. A server answers mntr only once it serves sessions.
         async with _ours(root, f"/kcore-designs-{secrets.token_hex(6)}") as top:
@@ -74,7 +74,7 @@ async def _run(plan: DesignsPlan, address: str, rows: list[Row], tell: Tell) -> 
                     place = f"{top}/{repetition}-{number}"
                     for each in await _or_error(_in_chroot(root, address, place, step), row):
                         rows.append(each)
-                        tell(each)
+                        on_row(each)
 
 
 @asynccontextmanager

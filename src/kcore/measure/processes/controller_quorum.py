@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from kcore.errors import TargetError
-from kcore.measure.processes.java_process import ChildProcess, stop_all
+from kcore.measure.processes.java_process import ChildProcess, last_lines, stop_all
 from kcore.measure.processes.local_process import free_ports, random_uuid
 from kcore.measure.processes.started import Started
 
@@ -132,5 +132,5 @@ class ControllerQuorum(Started):
             command += ["--add-scram", f"@{file}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            output = (done.stderr or done.stdout).strip()[-500:]
+            output = last_lines(done.stderr or done.stdout)
             raise TargetError(f"controller {node.node_id}'s directory was not formatted: {output}")

@@ -13,8 +13,9 @@ from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.spark.java import java_home
 
 _POLL_S: Final = 0.05
-_LAST_LINE: Final = 200  # Characters of the last line that `ChildProcess.end` shows.
-_END_OF_LOG: Final = 2_000  # Characters of the log that an error shows.
+_LAST_LINES: Final = 3  # That an error shows of a log, without the frames of stack traces.
+_LINE: Final = 200  # Characters of each.
+_FRAME: Final = ("at ", "... ")
 
 
 class ChildProcess:
@@ -27,6 +28,7 @@ class ChildProcess:
         self._ready = ready
         self._process: subprocess.Popen[bytes] | None = None
         self._begin = 0  # The size of the log before the latest start.
+        self._is_ended_by_us = False
 
     @property
     def pid(self) -> int:
@@ -40,16 +42,21 @@ class ChildProcess:
 
     @property
     def end(self) -> str:
-        """The exit code and the last line of a process that has ended; otherwise an empty text."""
+        """The exit code and the last lines of a process that has ended, in one line; otherwise an empty text."""
         if self._process is None or self._process.poll() is None:
             return ""
-        lines = [line.strip() for line in self.log_text().splitlines() if line.strip()]
-        last = f": {lines[-1][:_LAST_LINE]}" if lines else ""
-        return f"{self.name} has ended with exit code {self._process.returncode}{last}"
+        last = last_lines(self.log_text())
+        return f"{self.name} has ended with exit code {self._process.returncode}{last and f': {last}'}"
+
+    @property
+    def failure(self) -> str:
+        """The text of `end` if the process ended although nobody called a method that ends it; otherwise empty."""
+        return "" if self._is_ended_by_us else self.end
 
     def start(self, *, wait: bool = True) -> None:
         """Starts the process; if `wait`, raises TargetError with the end of its log unless it becomes ready."""
         assert not self.is_running, f"{self.name} runs already"
+        self._is_ended_by_us = False
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._begin = log.tell()
@@ -71,7 +78,7 @@ class ChildProcess:
             if text in (logged := self.log_text()):
                 return
             if is_over:
-                raise TargetError(f"{self.name} did not say {text!r}; the end of its log:\n{logged[-_END_OF_LOG:]}")
+                raise TargetError(self.end or f"{self.name} did not log {text!r} in time: {last_lines(logged)}")
             time.sleep(_POLL_S)
 
     def log_text(self) -> str:
@@ -83,8 +90,13 @@ class ChildProcess:
     def terminate(self, timeout_s: float = 30.0) -> int:
         """Sends SIGTERM and returns the exit code; kills the process with SIGKILL after the time-out."""
         if self.is_running:
-            self._signal(signal.SIGTERM)
+            self.ask_to_end()
         return self.wait(timeout_s)
+
+    def ask_to_end(self) -> None:
+        """Sends SIGTERM, and does not wait."""
+        self._is_ended_by_us = True
+        self._signal(signal.SIGTERM)
 
     def wait(self, timeout_s: float = 30.0) -> int:
         """Waits for the process's end and returns the exit code; kills the process with SIGKILL after the time-out."""
@@ -98,6 +110,7 @@ class ChildProcess:
     def kill(self) -> None:
         """Kills the process with SIGKILL, which also ends a paused process."""
         if self._process is not None:
+            self._is_ended_by_us = self._is_ended_by_us or self.is_running
             self._process.kill()
             self._process.wait()
 
@@ -136,12 +149,18 @@ class JavaProcess(ChildProcess):
         super().__init__(name, log, [program, "-XX:-UsePerfData", *arguments], ready)
 
 
+def last_lines(text: str) -> str:
+    """The last lines of a log, in one line, without the frames of stack traces."""
+    lines = [line for each in text.splitlines() if (line := each.strip()) and not line.startswith(_FRAME)]
+    return "; ".join(line[:_LINE] for line in lines[-_LAST_LINES:])
+
+
 def stop_all(processes: Sequence[ChildProcess], timeout_s: float = 30.0) -> None:
     """Sends SIGTERM to all processes; kills those that still run after the time-out."""
     running = [process for process in processes if process.is_running]
     for process in running:
         process.resume()  # A paused process does not act on SIGTERM.
-        process._signal(signal.SIGTERM)
+        process.ask_to_end()
     end = time.monotonic() + timeout_s
     for process in running:
         process.wait(max(0.1, end - time.monotonic()))

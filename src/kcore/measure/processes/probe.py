@@ -10,7 +10,7 @@ from re import MULTILINE
 from re import compile as regex
 from typing import Final
 
-from kcore.errors import TargetError
+from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.jars import jars_digest
 from kcore.measure.processes.target import Target
 from kcore.measure.report.build import Build
@@ -23,6 +23,7 @@ _RELEASE: Final = regex(r"^(\d+\.\d+\S*(?: \(Commit:[^)]*\))?)$", MULTILINE)  # 
 # Lines of a JVM that say only that it ended, or that say nothing about an error.
 _EMPTY: Final = ("Error: A fatal exception", "Property settings:", "Picked up ")
 _ENDED: Final = "Error: Could not create the Java"  # Also at the end of a line.
+_REFUSED: Final = (_ENDED, "Error occurred during initialization of VM")  # The JVM cannot use its options.
 _MOST_LINES: Final = 2
 
 
@@ -30,8 +31,8 @@ _MOST_LINES: Final = 2
 def build_of(target: Target, heap: str) -> Build:
     """The build of a target; `heap`: java's -Xmx of Kafka's processes. The program runs once for it.
 
-    TargetError with the JVM's own words if the JVM does not start, or with the reason if there are no jars of Kafka.
-    NoJavaError without Java.
+    PlanError with the JVM's own words if the JVM refuses its options. TargetError with them if the jars do not start,
+    or with the reason if there are no jars of Kafka. NoJavaError without Java.
     """
     if target.is_kcore:
         return Build(target.text, f"kcore {__version__}", properties=target.properties)
@@ -41,7 +42,8 @@ def build_of(target: Target, heap: str) -> Build:
     command = [str(target.java_program), *options, "-XshowSettings:properties", "-cp", f"{jars}/*", _MAIN, "--version"]
     printed = _printed(target.name, command)
     if not (release := _RELEASE.findall(printed)):
-        raise TargetError(f"{target.name}: {_words(printed)}")
+        refused = PlanError if any(text in printed for text in _REFUSED) else TargetError
+        raise refused(f"{target.name}: {_words(printed)}")
     jvm = described_jvm(jvm_properties(printed))
     return Build(target.text, release[-1], jvm, options, target.properties, jars_digest(jars))
 

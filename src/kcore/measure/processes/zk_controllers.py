@@ -24,15 +24,15 @@ class ControllerProcess(Started):
     host: Final = "127.0.0.1"
 
     def __init__(self, process: ChildProcess, port: int) -> None:
-        self._process, self.port = process, port
+        self.process, self.port = process, port
 
     def usage(self) -> Usage | None:
         """The controller's CPU time and memory; None if it has ended."""
-        return self._process.usage()
+        return self.process.usage()
 
     def pids(self) -> list[int]:
         """The controller's process id in a list; empty if it does not run."""
-        return [self._process.pid] if self._process.is_running else []
+        return [self.process.pid] if self.process.is_running else []
 
 
 class KafkaController(ControllerProcess):
@@ -68,10 +68,10 @@ class KcoreController(ControllerProcess):
         super().__init__(ChildProcess("kcore's controller", self._log, [*KCORE, *command, *options], ready), port)
 
     def start(self) -> None:
-        self._process.start()
+        self.process.start()
 
     def close(self) -> None:
-        stop_all([self._process], _STOP_TIMEOUT_S)
+        stop_all([self.process], _STOP_TIMEOUT_S)
         self._log.unlink(missing_ok=True)
 
 

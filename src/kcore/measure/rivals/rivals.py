@@ -137,36 +137,36 @@ class Report:
         return Exit.INVALID if self.partial else Exit.GOOD
 
 
-def run(options: Options, tell: Callable[[str], None] = print) -> Report:
-    """Builds the peers, writes the inputs, compares and times every case; `tell` gets each line of progress."""
+def run(options: Options, log_line: Callable[[str], None] = print) -> Report:
+    """Builds the peers, writes the inputs, compares and times every case; `log_line` gets each line of progress."""
     report = Report(options)
     if not SOURCES.is_dir():
         raise PlanError(f"the peers' sources are not here ({SOURCES}): `kcore rivals` needs a checkout")
 
     def note(text: str) -> None:
         report.notes.append(text)
-        tell(text)
+        log_line(text)
 
-    commands = _build(options, report, tell, note)
+    commands = _build(options, report, log_line, note)
     with tempfile.TemporaryDirectory(prefix="kcore-rivals-") as folder:
         directory = Path(folder)
-        tell(f"writing inputs for {options.partitions:,} partitions")
+        log_line(f"writing inputs for {options.partitions:,} partitions")
         _write_inputs(directory, options)
         for group in [group for group in GROUPS if group in options.only]:
-            tell(f"{group}: {len(CASES[group])} cases")
-            _Group(group, commands, directory, report, tell, note).run()
+            log_line(f"{group}: {len(CASES[group])} cases")
+            _Group(group, commands, directory, report, log_line, note).run()
     return report
 
 
 def _build(
-    options: Options, report: Report, tell: Callable[[str], None], note: Callable[[str], None]
+    options: Options, report: Report, log_line: Callable[[str], None], note: Callable[[str], None]
 ) -> dict[Peer, list[str]]:
     commands = {}
     for peer in PEERS:
         if peer.name not in options.peers or not set(peer.groups) & set(options.only):
             continue
         try:
-            tell(f"building {peer.name}")
+            log_line(f"building {peer.name}")
             commands[peer] = peer.build(SOURCES, cache_directory() / "rivals")
         except MissingToolchainError as error:
             note(f"{peer.name}: left out, {error}")
@@ -192,10 +192,10 @@ class _Group:
         commands: dict[Peer, list[str]],
         directory: Path,
         report: Report,
-        tell: Callable[[str], None],
+        log_line: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        self.group, self.directory, self.report, self.tell, self.note = group, directory, report, tell, note
+        self.group, self.directory, self.report, self.log_line, self.note = group, directory, report, log_line, note
         self.options = report.options
         self.commands = {peer: command for peer, command in commands.items() if group in peer.groups}
         self.scratch = directory / "result"
@@ -208,7 +208,7 @@ class _Group:
                 mine = [process for process in processes if _has(process.peer, case)]
                 rows = self._memory(mine, case) if self.group == "memory" else self._measure(mine, case)
                 self.report.rows += rows
-                self.tell("  " + case + ": " + ", ".join(_brief(row) for row in rows))
+                self.log_line("  " + case + ": " + ", ".join(_brief(row) for row in rows))
         if self.group == "election":
             self.report.rows += self._first_calls()
 

@@ -150,7 +150,7 @@ def ratios_of(found: Sequence[Measured]) -> list[Ratio]:
     return ratios
 
 
-def asked(scenarios: Sequence[str]) -> str | None:
+def main_scenario(scenarios: Sequence[str]) -> str | None:
     """The scenario that the page's answer is about; None without scenarios."""
     if _FIRST_SCENARIO in scenarios:
         return _FIRST_SCENARIO
@@ -172,7 +172,7 @@ def titled(target: str, facts: Mapping[str, Any]) -> str:
 def sentences(rows: Sequence[Row], facts: Mapping[str, Any]) -> list[tuple[str, list[Mark]]]:
     """A sentence with its marks for each comparison of two targets; if there is none, one for each target."""
     found = measured(rows)
-    scenario = asked(list(dict.fromkeys(each.scenario for each in found)))
+    scenario = main_scenario(list(dict.fromkeys(each.scenario for each in found)))
     if scenario is None:
         return []
     mine = [each for each in found if each.scenario == scenario]

@@ -1,7 +1,7 @@
 """Runs a plan cell by cell: starts controllers and brokers, runs the scenarios in order, stops everything."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -11,8 +11,10 @@ from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.hollow.secured import tls_of
 from kcore.measure.processes.controller_quorum import ControllerQuorum
+from kcore.measure.processes.java_process import ChildProcess
 from kcore.measure.processes.local_process import Usage, usage_of
 from kcore.measure.processes.probe import build_of
+from kcore.measure.processes.watched import watched
 from kcore.measure.report.build import Build
 from kcore.measure.report.units import time_left
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
@@ -26,11 +28,12 @@ from kcore.measure.storm.targets import Left, clear_away, free_ids, started
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
+from kcore.spark.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Tell = Callable[[str], None]
+LogLine = Callable[[str], None]
 
 _WAIT_S: Final = 120.0  # All time-outs are for a usual size; `Cell.patience` multiplies them.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
@@ -49,15 +52,20 @@ def check_targets(plan: StormPlan) -> None:
 
 
 def check_builds(plan: StormPlan) -> None:
-    """Raises an error of `build_of`, before anything is measured, if the controllers of a target cannot start."""
+    """Raises an error of `build_of`, before anything is measured, if the controllers of a target cannot start.
+
+    NoJavaError without the Java that ZooKeeper needs.
+    """
     for target in plan.parsed():
         build_of(target, plan.heap)
+        if target.in_zookeeper:
+            java_home()
 
 
 def run(
     plan: StormPlan,
     rows: list[Row],
-    tell: Tell,
+    log_line: LogLine,
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
 ) -> list[str]:
@@ -75,21 +83,21 @@ def run(
     for at, cell in enumerate(cells):
         place = f"{at + 1} of {len(cells)}" if len(cells) > 1 else ""
         estimate = time_left(at, len(cells), monotonic() - began_s)
-        tell(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
+        log_line(", ".join(filter(None, (f"{cell}: starting", place, estimate))))
         first, build = len(rows), Build(cell.target.text)
         try:
             build = build_of(cell.target, plan.heap)
             with profiled(cell, profiles) as profile:
                 if cell.target.in_zookeeper:
-                    zk_run.run_cell(plan, cell, rows, tell, profile)
+                    zk_run.run_cell(plan, cell, rows, log_line, profile)
                     continue
                 options = profile.java_options if profile else ()
                 made = RunSecurity.made(cell.target.security)
                 client = read_client(plan.command_config) if cell.target.addresses else made.client
                 with started(cell.target, plan.controllers, plan.heap, options, made) as processes:
-                    asyncio.run(_CellRun(plan, cell, processes, rows, left, tell, spark, profile, client).run())
+                    asyncio.run(_CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client).run())
         except (KcoreError, OSError) as error:
-            tell(f"{cell}: {error}")
+            log_line(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
             rest = [name for name in plan.scenarios_of(cell.target) if name not in done]
             rows += [failed_row(cell, name, plan.controllers, plan.seed, str(error)) for name in rest]
@@ -113,14 +121,15 @@ class _CellRun:
         processes: ControllerQuorum | None,
         rows: list[Row],
         left: list[str],
-        tell: Tell,
+        log_line: LogLine,
         spark: "SparkSession | None",
         profile: CellProfile | None,
         client: ListenerSecurity,
     ) -> None:
-        self.plan, self.cell, self.processes, self.rows, self.tell = plan, cell, processes, rows, tell
+        self.plan, self.cell, self.processes, self.rows, self.log_line = plan, cell, processes, rows, log_line
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
         self.profile, self.client = profile, client
+        self.nodes: Sequence[ChildProcess] = processes.nodes if processes else ()
         self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
             profile.pids = processes.pids
@@ -160,7 +169,7 @@ class _CellRun:
         except TargetError as error:
             if given:
                 return given, ""
-            self.tell(f"{self.cell}: the work of lost brokers will not be known: {error}")
+            self.log_line(f"{self.cell}: the work of lost brokers will not be known: {error}")
             return 0, str(error)
         if given and given != found:
             raise TargetError(f"--session-timeout {given}: controller {quorum.leader_id} has {found} ms: leave it out")
@@ -173,7 +182,7 @@ class _CellRun:
         try:
             self.pids = controller_pids(quorum, self.plan.pids)
         except TargetError as error:
-            self.tell(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
+            self.log_line(f"{self.cell}: CPU and memory of the controllers are not known: {error}")
 
     def _fleet(self, quorum: Quorum) -> Fleet:
         is_counting = self.plan.metadata == "count"
@@ -230,22 +239,25 @@ class _CellRun:
             storm.random = self.plan.dice(self.cell.repetition, name)
             try:
                 async with asyncio.timeout(_SCENARIO_S * self.cell.patience):
-                    result = await ALL[name](storm)
+                    result = await watched(ALL[name](storm), self.nodes)
             except asyncio.CancelledError:
                 if storm.fleet.lost:
                     self._partial(storm, name)
                 raise
             except Exception as error:  # Any error: the other scenarios may still give results.
-                ends = [node.end for node in (self.processes.nodes if self.processes else []) if node.end]
-                self._failed(storm, name, "; ".join((_text_of(error), *ends)))
+                text = _text_of(error)
+                ends = [node.end for node in self.nodes if node.end and node.end not in text]
+                self._failed(storm, name, "; ".join((text, *ends)))
                 broken = f"{name} failed" if name in FIRST else await self._recovered(storm)
                 continue
             self.rows.append(row_of(self.cell, result, self.plan.seed))
             if result.invalid:
-                self.tell(f"{self.cell}: {name}: invalid: {result.invalid}")
+                self.log_line(f"{self.cell}: {name}: invalid: {result.invalid}")
             last = f"last broker after {result.last_ms:,.0f} ms" if result.last_ms >= 0 else "nothing changed"
             waves = "".join(f", {wave} {ms:,.0f} ms" for wave, ms in result.waves_ms.items())
-            self.tell(f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all")
+            self.log_line(
+                f"{self.cell}: {name}: {last}{waves}, {result.changes:,} changes, {result.seconds:.1f} s in all"
+            )
 
     def _partial(self, storm: Storm, name: str) -> None:
         """Adds the row of a scenario that lost some of its brokers, from the changes that have arrived."""
@@ -256,19 +268,19 @@ class _CellRun:
         result = measure.so_far(*kinds)
         result.invalidate(storm.fleet.lost)
         self.rows.append(row_of(self.cell, result, self.plan.seed, partial=True))
-        self.tell(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
+        self.log_line(f"{self.cell}: {name}: partial: {storm.fleet.lost}")
 
     def _failed(self, storm: Storm, name: str, error: str) -> None:
         self.rows.append(failed_row(self.cell, name, storm.controllers, self.plan.seed, error))
-        self.tell(f"{self.cell}: {name} failed: {error}")
+        self.log_line(f"{self.cell}: {name} failed: {error}")
 
     async def _recovered(self, storm: Storm) -> str:
         """Brings all controllers and brokers back after a failure; returns why that failed, or an empty text."""
-        for node in self.processes.nodes if self.processes else []:
+        for node in self.nodes:
             if not node.is_running:
                 node.start(wait=False)
         try:
-            await storm.restore([*storm.fleet.brokers.values()])
+            await watched(storm.restore([*storm.fleet.brokers.values()]), self.nodes)
         except (KcoreError, OSError) as error:
             return f"the cluster did not recover: {error}"
         return ""
@@ -282,7 +294,7 @@ class _CellRun:
             problems = [f"may be left behind: {maybe}: {_text_of(error)}"]
         self.left += [f"{self.cell}: {problem}" for problem in problems]
         for problem in problems:
-            self.tell(f"{self.cell}: {problem}")
+            self.log_line(f"{self.cell}: {problem}")
 
 
 def _text_of(error: Exception) -> str:

@@ -182,6 +182,12 @@ class _Connection(SSLProtocol):
                 too_long = ConnectionAbortedError(f"a handshake of more than {HANDSHAKE_MOST:,} bytes")
                 _OF_ASYNCIO._on_handshake_complete(self, too_long)
 
+    def _on_handshake_complete(self, handshake_exc: BaseException | None) -> None:
+        """Sends OpenSSL's alert before asyncio closes a refused connection (SslTransportLayer.handshakeFailure)."""
+        if isinstance(handshake_exc, ssl.SSLError):
+            _OF_ASYNCIO._process_outgoing(self)
+        _OF_ASYNCIO._on_handshake_complete(self, handshake_exc)
+
     def _write_appdata(self, list_of_data: Any) -> None:
         """Drops data if the connection is closing; asyncio would log a line for each answer on such a connection."""
         if self._state is not SSLProtocolState.WRAPPED or self._transport is None or self._transport.is_closing():

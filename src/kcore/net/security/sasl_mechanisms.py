@@ -168,8 +168,8 @@ class Plain:
         return b""
 
 
-def _check_authorization_id(asked: str | None, username: str) -> None:
-    if asked and asked != username:
+def _check_authorization_id(requested_id: str | None, username: str) -> None:
+    if requested_id and requested_id != username:
         client_message = "Authentication failed: Client requested an authorization id that is different from username"
         raise SaslFailure("another authorization id", client_message=client_message)
 

@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.broker.replicas.log_validator import NO_LIMIT_MS, PRODUCER_CHOOSES, UNCOMPRESSED, LogConfig
+from kcore.broker.replicas.log_validator import (
+    MAX_DECOMPRESSED_BYTES,
+    NO_LIMIT_MS,
+    PRODUCER_CHOOSES,
+    UNCOMPRESSED,
+    LogConfig,
+)
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.wire.record_building import CODECS, LEVELS
 
@@ -38,6 +44,9 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
             read.choice("message.timestamp.type", ("CreateTime", "LogAppendTime")) == "LogAppendTime",
             difference_ms if before_ms == NO_LIMIT_MS else before_ms,
             difference_ms if after_ms == NO_LIMIT_MS else after_ms,
+            read.integer(
+                "max.decompressed.message.bytes", MAX_DECOMPRESSED_BYTES, range(1, MAX_DECOMPRESSED_BYTES + 1)
+            ),
         ),
         deletes="delete" in policies,
         retention_ms=read.integer("retention.ms", -1, range(-1, NO_LIMIT_MS + 1)),

@@ -83,7 +83,7 @@ class TopicCreation:
         wanted = wanted[: MOST_IN_FLIGHT - len(self._in_flight)]
         if wanted:
             self._in_flight.update(wanted)
-            task = asyncio.create_task(self._asked(wanted, context))
+            task = asyncio.create_task(self._create(wanted, context))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -94,7 +94,7 @@ class TopicCreation:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._controller.close()
 
-    async def _asked(self, names: list[str], context: RequestContext | None) -> None:
+    async def _create(self, names: list[str], context: RequestContext | None) -> None:
         request = CreateTopicsRequest(topics=[*map(self._topic, names)], timeout_ms=REQUEST_TIMEOUT_MS)
         version = 0
 

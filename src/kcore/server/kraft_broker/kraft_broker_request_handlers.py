@@ -62,16 +62,16 @@ def describe_topic_partitions(
     no checks.
     """
     cursor = request.cursor or Cursor(topic_name="", partition_index=0)
-    asked = [each.name for each in request.topics]
-    if cursor.partition_index < 0 or (asked and request.cursor and cursor.topic_name not in asked):
-        return _refused(asked)
-    named = {*(asked or filter(None, view.table.topics.names))}
+    named_topics = [each.name for each in request.topics]
+    if cursor.partition_index < 0 or (named_topics and request.cursor and cursor.topic_name not in named_topics):
+        return _refused(named_topics)
+    named = {*(named_topics or filter(None, view.table.topics.names))}
     names = {each for each in named if rights is None or rights.may_describe_topic(each)}
     response = _page(view, request, cursor, names)
     if rights is not None:
         for topic in response.topics:
             topic.topic_authorized_operations = rights.operations(topic.topic_authorized_operations, TOPIC, topic.name)
-    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if asked else ()
+    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if named_topics else ()
     response.topics += [
         DescribeTopicPartitionsResponseTopic(name=each, error_code=Errors.TOPIC_AUTHORIZATION_FAILED) for each in unseen
     ]
@@ -82,7 +82,7 @@ def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
 ) -> DescribeTopicPartitionsResponse:
     """The page from the topics of these names."""
-    response, asked = DescribeTopicPartitionsResponse(), bool(request.topics)
+    response, named_topics = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
     for name in sorted(each for each in names if each >= cursor.topic_name):
         if not left:
@@ -90,7 +90,7 @@ def _page(
             break
         topic = _topic(view, name)
         if topic.error_code:
-            if asked:
+            if named_topics:
                 response.topics.append(topic)
             continue
         begin = cursor.partition_index if name == cursor.topic_name else 0
@@ -104,10 +104,10 @@ def _page(
     return response
 
 
-def _refused(asked: Sequence[str]) -> DescribeTopicPartitionsResponse:
+def _refused(named_topics: Sequence[str]) -> DescribeTopicPartitionsResponse:
     """The response to an invalid cursor: its topic was not requested, or its partition is negative."""
     error = Errors.INVALID_REQUEST
-    topics = [DescribeTopicPartitionsResponseTopic(name=name, error_code=error) for name in asked]
+    topics = [DescribeTopicPartitionsResponseTopic(name=name, error_code=error) for name in named_topics]
     return DescribeTopicPartitionsResponse(topics=topics)
 
 

@@ -22,7 +22,7 @@ from kcore.broker.lifecycle.machine import (
     ReadyToUnfence,
     RegisterAgain,
     Registered,
-    ShutdownAsked,
+    ShutdownRequested,
     Started,
     StateChanged,
 )
@@ -60,6 +60,11 @@ from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.types import Uuid
 
 logger = logging.getLogger(__name__)
+CORDONED_BY_DEFAULT: Final = (
+    "all log directories are cordoned, because this broker coordinates no groups and no transactions: controllers "
+    "place no replicas here, and from 4.4.0 on refuse manual assignments; to get replicas, set cordoned.log.dirs to an "
+    "empty list"
+)
 SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 
 
@@ -128,7 +133,7 @@ class KraftBrokerServer(BrokerServer):
         """Waits until the controller has moved the leaderships away, unless the disks failed; then closes the logs."""
         self._is_stopping = True
         if not self._failed.is_set():
-            self._lifecycle.take(ShutdownAsked())
+            self._lifecycle.take(ShutdownRequested())
             with suppress(TimeoutError):
                 async with asyncio.timeout(SHUTDOWN_S):
                     await self._lifecycle.ended.wait()
@@ -330,6 +335,8 @@ class KraftBrokerServer(BrokerServer):
         if not self._is_ready and self.directories.are_migrated():
             self._is_ready = True
             self._lifecycle.take(ReadyToUnfence())
+            if version is not None and version.cordoned_directories_supported and cordoned and not named:
+                logger.warning(CORDONED_BY_DEFAULT)
 
     def _has_own_registration(self, image: ClusterImage) -> bool:
         machine = self._lifecycle.machine

@@ -99,9 +99,9 @@ class KraftBrokerSettings(NamedTuple):
         )
 
 
-def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
-    """The settings; SettingsError with a message of one line for an unknown name or an invalid value."""
-    given = checked(properties, OF_AUTHORIZER, has_security=True)
+def broker_settings_of(properties: Mapping[str, str], release: str = DEFAULT_RELEASE) -> KraftBrokerSettings:
+    """The settings; SettingsError with a message of one line for an invalid value, or a name not in the release."""
+    given = checked(properties, OF_AUTHORIZER, has_security=True, release=release)
     if given.get("process.roles") != "broker":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: it must be broker for kcore's broker")
     if "node.id" not in given:
@@ -130,6 +130,7 @@ def broker_settings_of(properties: Mapping[str, str]) -> KraftBrokerSettings:
         value_of(_RETENTION_CHECK, given.get(_RETENTION_CHECK, str(RETENTION_CHECK_MS))),
         ordinary_topics_of(given),
         given,
+        release,
     )
 
 

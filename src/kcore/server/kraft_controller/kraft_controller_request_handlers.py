@@ -76,7 +76,7 @@ ALREADY: Final = "SaslAuthenticate request received after successful authenticat
 TakeControl = Callable[[Message, RequestInfo, Hashable], None]
 
 
-class _Asked(NamedTuple):
+class _Received(NamedTuple):
     """A request with its client: the sender, or the client in the envelope."""
 
     request: Message
@@ -90,8 +90,8 @@ class _Asked(NamedTuple):
     security_protocol: str = PLAINTEXT
 
 
-def _asked_of(context: RequestContext, request: Message) -> _Asked:
-    return _Asked(
+def _received_of(context: RequestContext, request: Message) -> _Received:
+    return _Received(
         *(request, context.version, context.principal, context.client_address, context.listener_name),
         client_id=context.header.client_id,
         is_token_authenticated=context.session.is_token_authenticated,
@@ -99,9 +99,9 @@ def _asked_of(context: RequestContext, request: Message) -> _Asked:
     )
 
 
-def _senseless(asked: _Asked) -> NetworkError:
+def _senseless(received: _Received) -> NetworkError:
     """The error that closes the connection, where Kafka's parser of requests would throw."""
-    return NetworkError(f"{api_name(type(asked.request))} of {asked.client_address} is invalid")
+    return NetworkError(f"{api_name(type(received.request))} of {received.client_address} is invalid")
 
 
 def _without_leader(response: Message | None) -> Message | None:
@@ -225,7 +225,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         self._heartbeat_receiver = controller, clock
 
     def _may_go_on(self, direct: Direct) -> bool:
-        return self._is_allowed(_asked_of(direct.context, direct.request), CLUSTER_ACTION)
+        return self._is_allowed(_received_of(direct.context, direct.request), CLUSTER_ACTION)
 
     def _is_node(self, session: ClientSession) -> bool:
         info = RequestInfo(0, 0, principal=session.principal, client_address=session.client_address)
@@ -249,42 +249,42 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return api_key in _DIRECT
 
     def begin(self, context: RequestContext, request: Message, answer: Answer) -> None:
-        asked = _asked_of(context, request)
-        self._check(asked)
+        received = _received_of(context, request)
+        self._check(received)
         if not self.throttle.is_on:
-            self._begin_direct(context, asked, answer)
+            self._begin_direct(context, received, answer)
             return
-        watched = self.throttle.watched(context, request, answer, self._right_of(asked))
-        self._begin_direct(context, asked, watched)
+        watched = self.throttle.watched(context, request, answer, self._right_of(received))
+        self._begin_direct(context, received, watched)
         watched.begun()
 
-    def _begin_direct(self, context: RequestContext, asked: _Asked, answer: Answer) -> None:
-        request = asked.request
+    def _begin_direct(self, context: RequestContext, received: _Received, answer: Answer) -> None:
+        request = received.request
         if not isinstance(request, FetchRequest):
-            answer = self._audited(asked, answer)
+            answer = self._audited(received, answer)
         if isinstance(request, BrokerHeartbeatRequest):
-            self._begin(partial(self._control, request, self._info(asked)), answer)
+            self._begin(partial(self._control, request, self._info(received)), answer)
         elif isinstance(request, BrokerRegistrationRequest):
-            self._begin(partial(self._register_in_turn, asked), answer)
-        elif self._is_allowed(asked, CLUSTER_ACTION):
+            self._begin(partial(self._register_in_turn, received), answer)
+        elif self._is_allowed(received, CLUSTER_ACTION):
             super().begin(context, request, answer)
         else:
-            self._audited(asked, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
+            self._audited(received, answer)(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED))
 
-    def _check(self, asked: _Asked) -> None:
+    def _check(self, received: _Received) -> None:
         """Raises the error that closes the connection if the request is invalid, or if the ACLs are not loaded yet.
 
         Before the ACLs are loaded, the rule for resources without ACLs could admit any client. Source:
         StandardAuthorizerData.findAclRule, AuthorizerNotReadyException.
         """
-        if not is_parsed(asked.request):
-            raise _senseless(asked)
+        if not is_parsed(received.request):
+            raise _senseless(received)
         config = self._context().config
-        if config.has_authorizer and not self._has_loaded() and str(asked.principal) not in config.super_users:
+        if config.has_authorizer and not self._has_loaded() and str(received.principal) not in config.super_users:
             raise DisconnectedError(NOT_LOADED)
 
-    def _register_in_turn(self, asked: _Asked, reply_to: Hashable) -> None:
-        self._registrations.append(lambda: self._control(asked.request, self._info(asked), reply_to))
+    def _register_in_turn(self, received: _Received, reply_to: Hashable) -> None:
+        self._registrations.append(lambda: self._control(received.request, self._info(received), reply_to))
         if len(self._registrations) == 1:
             asyncio.get_running_loop().call_soon(self._register_some)
 
@@ -301,44 +301,46 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             asyncio.get_running_loop().call_soon(self._register_some)
 
     async def _handle(self, context: RequestContext, request: Message) -> Message | Encoded | None:
-        asked, version = _asked_of(context, request), context.version
-        self._check(asked)
+        received, version = _received_of(context, request), context.version
+        self._check(received)
         if isinstance(request, EnvelopeRequest):
-            return await self._enveloped(context, request, asked)
-        response = await self._asked(context, asked)
-        self.throttle.answered(context, request, response, self._right_of(asked))
+            return await self._enveloped(context, request, received)
+        response = await self._audited_response(context, received)
+        self.throttle.answered(context, request, response, self._right_of(received))
         return None if response is None else await in_turns(response, version)
 
-    async def _enveloped(self, context: RequestContext, envelope: EnvelopeRequest, outer: _Asked) -> Message | Encoded:
+    async def _enveloped(
+        self, context: RequestContext, envelope: EnvelopeRequest, outer: _Received
+    ) -> Message | Encoded:
         """Handles a forwarded request with its client's rights; the sender of the envelope needs CLUSTER_ACTION."""
         found = await self._opened(envelope, outer)
         if isinstance(found, Errors):
             answer = EnvelopeResponse(error_code=found.value)
             self.throttle.answered(context, envelope, answer, self._right_of(outer))
-            self._tell(outer, answer)
+            self._write_audit(outer, answer)
             return answer
         version = found.header.request_api_version
-        asked = _Asked(
+        received = _Received(
             *(found.request, version, found.principal, found.client_address, outer.listener),
             is_forwarded=True,
             client_id=found.header.client_id,
             is_token_authenticated=found.is_token_authenticated,
             security_protocol=outer.security_protocol,
         )
-        response = await self._asked(context, asked, through=outer)
+        response = await self._audited_response(context, received, through=outer)
         if response is None:
             return EnvelopeResponse(error_code=Errors.UNKNOWN_SERVER_ERROR.value)
-        self.throttle.answered_through(context.session, asked.principal, asked.client_id, response)
+        self.throttle.answered_through(context.session, received.principal, received.client_id, response)
         if LEADERS_NAMED not in self._context().config.kafka_way and is_refused_change_of_voters(response):
             return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
         enclosed = await wrapped(found, response)
         if len(envelope.request_data) > PIECE_BYTES or isinstance(enclosed, Encoded):
             lists = [*long_lists(found.request), *long_lists(response)]
-            del found, asked, response
+            del found, received, response
             await let_go(lists)
         return enclosed
 
-    async def _opened(self, envelope: EnvelopeRequest, outer: _Asked) -> Forwarded | Errors:
+    async def _opened(self, envelope: EnvelopeRequest, outer: _Received) -> Forwarded | Errors:
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
         assert self._server is not None
@@ -350,46 +352,48 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         is_known = lowest <= found.header.request_api_version <= highest
         return found if is_known else Errors.UNSUPPORTED_VERSION
 
-    async def _asked(self, context: RequestContext, asked: _Asked, through: _Asked | None = None) -> Message | None:
+    async def _audited_response(
+        self, context: RequestContext, received: _Received, through: _Received | None = None
+    ) -> Message | None:
         """The response to a request; writes its audit log line. `through`: the envelope that the request came in."""
-        response = await self._response_to(context, asked)
-        self._tell(asked, response, through)
+        response = await self._response_to(context, received)
+        self._write_audit(received, response, through)
         return response
 
-    def _tell(self, asked: _Asked, response: Message | None, through: _Asked | None = None) -> None:
+    def _write_audit(self, received: _Received, response: Message | None, through: _Received | None = None) -> None:
         if self.audit is not None:
             via = (None, None) if through is None else (through.principal, through.client_address)
             wall_ms = self._clocks()[1]
-            self.audit.write(wall_ms, asked.principal, asked.client_address, asked.request, response, *via)
+            self.audit.write(wall_ms, received.principal, received.client_address, received.request, response, *via)
 
-    def _audited(self, asked: _Asked, answer: Answer) -> Answer:
+    def _audited(self, received: _Received, answer: Answer) -> Answer:
         """Wraps `answer` for a request without a task: it also writes the audit log line."""
 
         def audited_answer(response: Message | None) -> None:
-            self._tell(asked, response)
+            self._write_audit(received, response)
             answer(response)
 
         return answer if self.audit is None else audited_answer
 
-    async def _response_to(self, context: RequestContext, asked: _Asked) -> Message | None:
-        request = asked.request
+    async def _response_to(self, context: RequestContext, received: _Received) -> Message | None:
+        request = received.request
         kind = type(request)
         if kind in HANDLERS:
-            ask = partial(self._control, request, self._info(asked))
+            ask = partial(self._control, request, self._info(received))
             if kind is BrokerRegistrationRequest:
-                ask = partial(self._register_in_turn, asked)
+                ask = partial(self._register_in_turn, received)
             response = await self._answered(context, ask)
             if isinstance(response, DescribeClusterResponse) and not response.error_code:
                 leader_id = self._leader_id()
                 known = {each.broker_id for each in response.brokers}
                 response.controller_id = leader_id if leader_id in known else -1
             if response is None and not self._is_gone(context):
-                raise _senseless(asked)
+                raise _senseless(received)
             return response
         if kind in REQUEST_HANDLERS:
-            if not self._is_allowed(asked, NEEDS.get(kind, CLUSTER_ACTION)):
+            if not self._is_allowed(received, NEEDS.get(kind, CLUSTER_ACTION)):
                 return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
-            response = await self._answered(context, partial(self._take, request, asked.version))
+            response = await self._answered(context, partial(self._take, request, received.version))
             return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
         if isinstance(request, SaslHandshakeRequest):
             return refused(request, Errors.ILLEGAL_SASL_STATE)
@@ -401,26 +405,26 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
     def _is_gone(context: RequestContext) -> bool:
         return context.gone is not None and context.gone.done()
 
-    def _info(self, asked: _Asked) -> RequestInfo:
+    def _info(self, received: _Received) -> RequestInfo:
         now_ms, wall_ms = self._clocks()
         return RequestInfo(
-            *(asked.version, now_ms, wall_ms, asked.principal, asked.client_address),
-            is_forwarded=asked.is_forwarded,
-            is_token_authenticated=asked.is_token_authenticated,
-            listener=asked.listener,
-            client_id=asked.client_id,
-            security_protocol=asked.security_protocol,
+            *(received.version, now_ms, wall_ms, received.principal, received.client_address),
+            is_forwarded=received.is_forwarded,
+            is_token_authenticated=received.is_token_authenticated,
+            listener=received.listener,
+            client_id=received.client_id,
+            security_protocol=received.security_protocol,
         )
 
-    def _right_of(self, asked: _Asked) -> May:
+    def _right_of(self, received: _Received) -> May:
         """A function that says if the sender has the right of a cluster node: a response without an error proves it."""
 
         def may(response: Message) -> bool:
             if getattr(response, "error_code", None) == Errors.NONE:
                 return True
-            return self._is_allowed(asked, NEEDS.get(type(asked.request), CLUSTER_ACTION))
+            return self._is_allowed(received, NEEDS.get(type(received.request), CLUSTER_ACTION))
 
         return may
 
-    def _is_allowed(self, asked: _Asked, operation: int) -> bool:
-        return self._context().is_authorized(self._info(asked), operation)
+    def _is_allowed(self, received: _Received, operation: int) -> bool:
+        return self._context().is_authorized(self._info(received), operation)

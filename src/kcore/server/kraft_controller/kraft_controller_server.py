@@ -162,7 +162,7 @@ class KraftServer(QuorumServer):
             self.config.level,
             self.config.listener,
             self._requested,
-            self._asked,
+            self._on_request,
             lambda: self.controller.context,
             lambda: (self._own_clock.now_ms(), wall_ms()),
             lambda: self.node.leader_id,
@@ -173,7 +173,7 @@ class KraftServer(QuorumServer):
 
     # Events of the controller.
 
-    def _asked(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
+    def _on_request(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         is_registration = isinstance(request, BrokerRegistrationRequest)
         if is_registration and self.controller.context.is_authorized(info, CLUSTER_ACTION):
             self._foreign_clusters.look(request, self.node.cluster_id)  # Only an authorized sender causes a log line.

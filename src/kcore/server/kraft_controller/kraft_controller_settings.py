@@ -12,6 +12,7 @@ from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
+from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import security_of
@@ -88,9 +89,9 @@ class KraftSettings(NamedTuple):
         )
 
 
-def settings_of(properties: Mapping[str, str]) -> KraftSettings:
-    """The settings; SettingsError with a message of one line for an unknown name or an invalid value."""
-    given = checked(properties, OF_AUTHORIZER, has_security=True)
+def settings_of(properties: Mapping[str, str], release: str = DEFAULT_RELEASE) -> KraftSettings:
+    """The settings; SettingsError with a message of one line for an invalid value, or a name not in the release."""
+    given = checked(properties, OF_AUTHORIZER, has_security=True, release=release)
     if given.get("process.roles") != "controller":
         raise SettingsError(f"process.roles={given.get('process.roles', '')}: kcore runs only a controller")
     if "node.id" not in given:

@@ -153,11 +153,11 @@ class _FromLoop(Collector):
         async def collected() -> Sequence[Family | Callable[[], Family]]:
             return await self._collect()
 
-        asked = asyncio.run_coroutine_threadsafe(collected(), self._loop)
+        collecting = asyncio.run_coroutine_threadsafe(collected(), self._loop)
         try:
-            return asked.result(LOOP_ANSWERS_S)
+            return collecting.result(LOOP_ANSWERS_S)
         except (TimeoutError, CancelledError):
-            asked.cancel()
+            collecting.cancel()
             return None
 
 

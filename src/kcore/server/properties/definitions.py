@@ -12,21 +12,8 @@ from kcore.releases.known import NEWEST
 from kcore.releases.settings import TopicConfig
 from kcore.schema.configs import ConfigType
 
-_INTERNAL: Final = """
-    controller.performance.always.log.threshold.ms controller.performance.sample.period.ms
-    group.consumer.assignor.offload.enable group.consumer.regex.refresh.interval.ms
-    group.share.assignor.offload.enable group.share.dlq.manager.class.name group.share.initialize.retry.interval.ms
-    group.share.persister.class.name group.streams.acceptable.recovery.lag group.streams.assignor.offload.enable
-    group.streams.max.warmup.replicas group.streams.min.task.offset.interval.ms group.streams.num.warmup.replicas
-    group.streams.task.offset.interval.ms internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
-    internal.metadata.max.batch.size.in.bytes log.initial.task.delay.ms producer.id.expiration.check.interval.ms
-    remote.log.index.file.cache.ttl.ms remote.log.manager.task.retry.backoff.max.ms
-    remote.log.manager.task.retry.backoff.ms remote.log.manager.task.retry.jitter server.max.startup.time.ms
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.state.topic.prune.interval.ms
-    unclean.leader.election.interval.ms unstable.api.versions.enable unstable.feature.versions.enable
-"""
-KNOWN_NAMES: Final = frozenset([*NEWEST.broker_defaults, *_INTERNAL.split()])
-PREFIXES: Final = ("listener.name.", "config.providers.", "metrics.reporters.")  # A user's own names follow these.
+KNOWN_NAMES: Final = NEWEST.setting_names
+PREFIXES: Final = ("listener.name.", "config.providers", "metrics.reporters.")  # A user's own names follow these.
 
 
 _AT_LEAST: Final = {

@@ -53,8 +53,8 @@ _OF_BROKERS: Final = """
 """
 READ_OF_TOPICS: Final = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-    max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
-    min.insync.replicas retention.bytes retention.ms segment.bytes segment.ms
+    max.decompressed.message.bytes max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
+    message.timestamp.type min.insync.replicas retention.bytes retention.ms segment.bytes segment.ms
 """
 """Settings of topics that a broker acts on; a controller checks and describes all of them."""
 

@@ -13,9 +13,9 @@ from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
-from kcore.releases.known import NEWEST
+from kcore.releases.known import RELEASES
 from kcore.schema.configs import ConfigType
-from kcore.server.properties.definitions import DEFINITIONS, KNOWN_NAMES, PREFIXES
+from kcore.server.properties.definitions import DEFINITIONS, PREFIXES
 from kcore.server.quorum_node.static_voters import static_voters
 from kcore.storage.log.segmented_log import Settings
 from kcore.storage.raft.file_raft_log import SEGMENT_BYTES as METADATA_SEGMENT_BYTES
@@ -93,6 +93,7 @@ _NOT_DONE: Final = {  # Prefixes of settings that kcore must not ignore.
     "config.providers": "kcore does not use configuration providers",
 }
 _SECURITY: Final = {"ssl.": PLAIN, "sasl.": PLAIN}  # Further such prefixes, for a server without TLS and SASL.
+_ZOOKEEPER: Final = {"zookeeper.": "kcore's KRaft controllers and brokers do not use ZooKeeper"}
 LISTENER_PREFIX: Final = "listener.name."
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
@@ -104,22 +105,24 @@ def checked(
     besides: tuple[str, ...] = (),
     *,
     has_security: bool = False,
-    knows_all: bool = True,
+    release: str | None = None,
 ) -> dict[str, str]:
     """The settings, without white space around their values.
 
-    If the server `knows_all`, a name that is neither Kafka's nor in `besides` raises SettingsError. So does a setting
-    that the server cannot honour and must not ignore: TLS and SASL settings, too, unless the server `has_security`.
+    A name that is neither in the `release` nor in `besides` raises SettingsError; None: other programs' settings may be
+    there, too, and are not checked. A setting that the server cannot honour and must not ignore also raises: TLS and
+    SASL settings, too, unless the server `has_security`.
     """
-    not_done = _NOT_DONE if has_security else {**_NOT_DONE, **_SECURITY}
+    not_done = _NOT_DONE | ({} if has_security else _SECURITY) | ({} if release is None else _ZOOKEEPER)
     given = {name: value.strip(JAVA_BLANKS) for name, value in properties.items()}
+    known = {*given} if release is None else {*RELEASES[release].setting_names, *besides}
     for name in given:
-        if knows_all and name not in KNOWN_NAMES and name not in besides and not name.startswith(PREFIXES):
-            raise SettingsError(f"{name}: Kafka {NEWEST.name} has no such setting")
+        if name not in known and not name.startswith(PREFIXES):
+            raise SettingsError(f"{name}: Kafka {release} has no such setting")
         for beginning, why in not_done.items():
             if name.startswith(beginning) or (name.startswith(LISTENER_PREFIX) and f".{beginning}" in name):
                 raise SettingsError(f"{name}: {why}")
-    for name, text in given.items() if knows_all else ():
+    for name, text in given.items() if release is not None else ():
         plain = name.split(".", 3)[-1] if name.startswith(LISTENER_PREFIX) else name
         if plain in DEFINITIONS:
             value_of(plain, text, name)

@@ -25,7 +25,7 @@ class QuorumListenerSettings(NamedTuple):
 
 def quorum_listener_settings(properties: Mapping[str, str], listener: str) -> QuorumListenerSettings:
     """The settings of the listener with this name. SettingsError with one line that shows no password."""
-    given = checked(properties, has_security=True, knows_all=False)
+    given = checked(properties, has_security=True)
     names = listed(given, "controller.listener.names")
     if names and listener not in names:
         raise SettingsError(f"controller.listener.names={','.join(names)}: {listener} is not among them")

@@ -45,12 +45,12 @@ class AuditedRelay(RelayAround):
         try:
             answer = await self._relay.ask(connection_id, frame)
         except KcoreError:
-            self._tell(frame, None)
+            self._write(frame, None)
             raise
-        self._tell(frame, answer)
+        self._write(frame, answer)
         return answer
 
-    def _tell(self, frame: bytes, answer: bytes | None) -> None:
+    def _write(self, frame: bytes, answer: bytes | None) -> None:
         kind, session = REQUESTS.get(int.from_bytes(frame[:2])), SESSION.get()
         if kind is None or session is None:
             return

@@ -93,7 +93,7 @@ class DocumentRelay:
                 if where is None:
                     raise DisconnectedError("no controller is known")
                 if self._dialer.is_plaintext:
-                    answer = read_response(kind, await self._asked(where, head + body))
+                    answer = read_response(kind, await self._response(where, head + body))
                 else:
                     answer = await self._asked_as_ourselves(where, routed, head, body)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, FrameError) as error:
@@ -110,7 +110,7 @@ class DocumentRelay:
         finally:
             connection.abort()
 
-    async def _asked(self, where: Endpoint, frame: bytes) -> bytes:
+    async def _response(self, where: Endpoint, frame: bytes) -> bytes:
         """Sends the request once, on a plaintext connection. Returns the response's frame."""
         check_address(where.host, where.port)
         reader, writer = await asyncio.open_connection(where.host, where.port)

@@ -21,7 +21,7 @@ from kcore.broker.lifecycle.machine import (
     LifecycleConfig,
     ReadyToUnfence,
     Registered,
-    ShutdownAsked,
+    ShutdownRequested,
     Started,
     StateChanged,
 )
@@ -99,7 +99,7 @@ class BrokerMigration:
 
     async def controlled_shutdown(self) -> None:
         """Requests a controlled shutdown. Returns when the quorum's controller has moved the leaderships away."""
-        self._lifecycle.take(ShutdownAsked())
+        self._lifecycle.take(ShutdownRequested())
         await self._lifecycle.ended.wait()
 
     def why_failed(self, failed: Sequence[Path]) -> str | None:

@@ -40,7 +40,7 @@ OPEN: Final = ZkBrokerListenerSettings()
 
 def zk_broker_listener_settings(properties: Mapping[str, str]) -> ZkBrokerListenerSettings:
     """The settings; other names are ignored. SettingsError with one line that shows no password."""
-    given = checked(properties, has_security=True, knows_all=False)
+    given = checked(properties, has_security=True)
     listeners = listeners_of(given)
     plane = (given.get(CONTROL_PLANE) or "").upper() or None
     if plane is not None and plane not in {each.name for each in listeners.each}:

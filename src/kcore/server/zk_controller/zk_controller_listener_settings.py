@@ -80,7 +80,7 @@ class ZkControllerSettings(NamedTuple):
 
 def zk_controller_settings(properties: Mapping[str, str]) -> ZkControllerSettings:
     """The settings in a server.properties. SettingsError with one line that shows no password, for invalid values."""
-    given = checked(properties, has_security=True, knows_all=False)
+    given = checked(properties, has_security=True)
     listener = _between_brokers(given)
     control_plane = given.get(CONTROL_PLANE) or None
     security, *controls = (

@@ -334,13 +334,13 @@ class Edge:
         if machine.trap is not None:
             machine.trap("log written")
 
-    def _begin_fsync(self, machine: Machine, asked: Flush) -> None:
+    def _begin_fsync(self, machine: Machine, flushing: Flush) -> None:
         world, times = self._world, machine.fsync_times
         machine.flush = machine.log.begin_flush()
         machine.wants_fsync = None
-        machine.fsync = asked
+        machine.fsync = flushing
         takes_us = world.options.log_fsync_us * times.log_factor + times.log_fault_us
-        world.push(world.now_us + int(takes_us * (0.5 + world.dice())), FLUSHED, machine, asked)
+        world.push(world.now_us + int(takes_us * (0.5 + world.dice())), FLUSHED, machine, flushing)
 
     def _stopped(self, machine: Machine, effect: Stopped) -> None:
         world = self._world

@@ -79,7 +79,7 @@ def _whole_at(data: bytes | mmap, position: int) -> tuple[int, int, int] | None:
     return base_offset, base_offset + last_delta, end
 
 
-def mend(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
+def repair(damage: Damage, later: Sequence[Path], *, set_aside: bool, is_lost: bool, files: FileSystem = OS) -> None:
     """Ends a log before damage: truncates it if no whole batch follows.
 
     If a whole batch follows, renames the files after the damage, with `set_aside`, or raises StorageError. `later` are

@@ -12,7 +12,7 @@ from kcore.errors import DecodeError, StorageError
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from kcore.storage.files import OS, Closing, FileSystem, is_there, path_in, sync_folder, write_all, write_file
-from kcore.storage.log.holes import Damage, mend
+from kcore.storage.log.holes import Damage, repair
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, Segment, base_offset_of, beside, segment_path
 from kcore.wire.record_batch import (
@@ -103,7 +103,7 @@ class LogWriter(Closing):
             end_offset = int(last[-1]) + 1 if last.size else segment.base_offset
         if is_torn:
             damage = Damage(path, valid_bytes, end_offset, problems[0].message)
-            mend(damage, (), set_aside=self._set_aside, is_lost=False, files=self._files)
+            repair(damage, (), set_aside=self._set_aside, is_lost=False, files=self._files)
         known = len(self._epochs.entries)
         self._epochs.truncate_from_end(end_offset)  # A crash may have come between writing an epoch and its batch.
         if last.size and not self._knows_epoch(int(batches.partition_leader_epoch[kept][-1]), end_offset - 1):

@@ -276,8 +276,8 @@ class DiskRaftLog(Closing):
                 self._last_appends.clear()
                 self._raise_recovery_point()
         self._last_appends.put(first_offset, self.end_offset, data)
-        is_asked = len(data) <= MOST_NEWEST_BYTES  # The bytes stay in memory until the next append.
-        self._newest = (first_offset, self.end_offset, data) if is_asked else NOTHING_NEW
+        is_small = len(data) <= MOST_NEWEST_BYTES  # The bytes stay in memory until the next append.
+        self._newest = (first_offset, self.end_offset, data) if is_small else NOTHING_NEW
         return Appended(first_offset, self.end_offset - 1)
 
     def _raise_recovery_point(self) -> None:

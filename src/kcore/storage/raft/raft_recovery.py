@@ -21,7 +21,7 @@ from kcore.raft.log.batches import StoredBatch, split_batches
 from kcore.replication.epochs import EpochCache
 from kcore.storage.checkpoints import LEADER_EPOCHS, read_leader_epochs, write_leader_epochs
 from kcore.storage.files import OS, FileSystem, is_there, path_in, sync_file
-from kcore.storage.log.holes import Damage, lost, mend
+from kcore.storage.log.holes import Damage, lost, repair
 from kcore.storage.log.indexes import OffsetIndex, TimeIndex
 from kcore.storage.log.log_writer import epochs_of, write_indexes
 from kcore.storage.log.partition_folder import segment_files
@@ -106,15 +106,15 @@ class _Recovery:
                 before = self._paths[at - 1]
                 reason = f"the next segment begins at offset {self._bases[at]}"
                 is_lost = self.end_offset < self._recovery_point
-                self._mend(at - 1, self._files.size_of(before), reason, is_lost=is_lost)
+                self._repair(at - 1, self._files.size_of(before), reason, is_lost=is_lost)
                 return
             if not self._recover_segment(at, path):
                 return
 
-    def _mend(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
-        """Ends the log at `position` in the segment `self._paths[at]`; raises StorageError as `holes.mend` does."""
+    def _repair(self, at: int, position: int, reason: str, *, is_lost: bool) -> None:
+        """Ends the log at `position` in the segment `self._paths[at]`; raises StorageError as `holes.repair` does."""
         damage = Damage(self._paths[at], position, self.end_offset, reason, self._recovery_point)
-        mend(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
+        repair(damage, self._paths[at + 1 :], set_aside=self._set_aside, is_lost=is_lost, files=self._files)
         self.last = None
 
     def _recover_segment(self, at: int, path: Path) -> bool:
@@ -135,7 +135,7 @@ class _Recovery:
         self.last = Found(index, times, batches)
         is_lost = self._is_lost(position < size, settled, next_base)
         if position < size:
-            self._mend(at, position, reason, is_lost=is_lost)
+            self._repair(at, position, reason, is_lost=is_lost)
         elif is_lost:
             raise StorageError(lost(Damage(path, position, self.end_offset, reason, self._recovery_point)))
         if next_base == self.end_offset and (index is None or settled < next_base):

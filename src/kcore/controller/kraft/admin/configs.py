@@ -200,12 +200,12 @@ def _alter_loggers(
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])
         return
-    own, asked = context.config.node_id, java_int(resource.resource_name)
+    own, requested = context.config.node_id, java_int(resource.resource_name)
     message = None
-    if asked is None:
+    if requested is None:
         message = f"Node id must be an integer, but it is: {resource.resource_name}"
-    elif asked != own:
-        received = own if context.config.rules.logger_error_names_own_id_twice else asked
+    elif requested != own:
+        received = own if context.config.rules.logger_error_names_own_id_twice else requested
         message = f"Unexpected node id. Expected {own}, but received {received}"
     if message is not None:
         answers.add(named, Errors.INVALID_REQUEST, message)

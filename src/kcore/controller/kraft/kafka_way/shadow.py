@@ -254,9 +254,9 @@ class Shadow:
 
     eligible: EligibleIndex | None = None
 
-    def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
+    def kraft_version_to_write(self, requested: int | None, *, has_records: bool) -> int | None:
         """The kraft.version that raft writes before the records of a decision; None for no change."""
-        return asked if has_records else None
+        return requested if has_records else None
 
     def read_snapshot(self, batches: bytes) -> None:
         """Read a slice of the snapshot from which the controller starts."""
@@ -301,8 +301,8 @@ class KafkaShadow(Shadow):
         self._written: deque[StoredBatch] = deque()  # Batches of this node that are not committed.
         self._snapshot_end: int | None = None
 
-    def kraft_version_to_write(self, asked: int | None, *, has_records: bool) -> int | None:
-        wanted = self._requested_kraft_version if asked is None else asked
+    def kraft_version_to_write(self, requested: int | None, *, has_records: bool) -> int | None:
+        wanted = self._requested_kraft_version if requested is None else requested
         self._requested_kraft_version = None if has_records else wanted
         return wanted if has_records else None
 

@@ -57,27 +57,27 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
     table = context.image.table
     if not is_current_epoch(table.brokers, request.broker_id, request.broker_epoch):
         return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))
-    asked = yield from _Asked.of(table, request, info.version)
-    yield from pause_if_many(len(asked.rows))
-    if _checked(table, asked, request.broker_id, info.version):
+    requested = yield from _Requested.of(table, request, info.version)
+    yield from pause_if_many(len(requested.rows))
+    if _checked(table, requested, request.broker_id, info.version):
         fail_as_kafka(context.config, RECOVERY_STATE, "an unknown leader recovery state")
         return Decision(AlterPartitionResponse(error_code=Errors.INVALID_REQUEST))
-    settings, answers = context.kraft_settings(), _Answers(asked.errors)
-    wanted, records = np.flatnonzero(asked.errors == 0), []
-    for run in in_runs(asked.rows[wanted]):
+    settings, answers = context.kraft_settings(), _Answers(requested.errors)
+    wanted, records = np.flatnonzero(requested.errors == 0), []
+    for run in in_runs(requested.rows[wanted]):
         places = wanted[run]
-        chosen = asked.rows[places], asked.isr__ri[places], asked.recovery[places]
+        chosen = requested.rows[places], requested.isr__ri[places], requested.recovery[places]
         changes = isrs_altered(table, settings, *chosen)
         records += [changes] if len(changes) else []
-        answers.add(table, asked.rows, places, changes)
-        answers.report_new_leaders(asked.rows, places, changes, request.broker_id, info.version)
-    yield from pause_if_many(len(asked.rows))
-    response = yield from _response(request, asked, answers)
+        answers.add(table, requested.rows, places, changes)
+        answers.report_new_leaders(requested.rows, places, changes, request.broker_id, info.version)
+    yield from pause_if_many(len(requested.rows))
+    response = yield from _response(request, requested, answers)
     return Decision(response, records, is_atomic=False)
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Requested:
     """The request as columns with one row (r) per partition. The members (m) of all new ISRs are concatenated."""
 
     indexes: list[int]
@@ -108,7 +108,7 @@ class _Asked:
             members += [_members(partition, version) for partition in part]
             yield from pause_if_many(len(part))
         sizes = np.array([len(ids) for ids, _ in members], np.int32)
-        asked = cls(
+        requested = cls(
             indexes=indexes,
             rows=rows_named(table, topic_rows, counts, indexes),
             leader_epochs=np.array([each.leader_epoch for each in partitions], np.int32),
@@ -122,8 +122,8 @@ class _Asked:
             isr__ri=np.empty((0, 0), np.int16),
         )
         unknown_topic = np.repeat(np.array(topic_rows, np.int32) < 0, counts)
-        mark(asked.errors, unknown_topic, Errors.UNKNOWN_TOPIC_ID if by_id else Errors.UNKNOWN_TOPIC_OR_PARTITION)
-        return asked
+        mark(requested.errors, unknown_topic, Errors.UNKNOWN_TOPIC_ID if by_id else Errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return requested
 
 
 def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tuple[list[int], list[int]]:
@@ -137,69 +137,69 @@ def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tup
 # Source: ReplicationControlManager.validateAlterPartitionData.
 
 
-def _checked(table: PartitionTable, asked: _Asked, broker_id: int, version: int) -> bool:
+def _checked(table: PartitionTable, requested: _Requested, broker_id: int, version: int) -> bool:
     """Set the error of every partition that must not change, and the new ISRs of the others as broker rows.
 
     Returns True if a partition has an unknown leader recovery state.
     """
-    rows, errors, broker_row = asked.rows, asked.errors, table.brokers.row(broker_id)
+    rows, errors, broker_row = requested.rows, requested.errors, table.brokers.row(broker_id)
     mark(errors, rows < 0, Errors.UNKNOWN_TOPIC_OR_PARTITION)
     if errors.all():
         return False
     mark(errors, named_too_often(rows), Errors.INVALID_REQUEST)
     leader_epochs, partition_epochs = table.leader_epoch__p[rows], table.partition_epoch__p[rows]
-    mark(errors, asked.leader_epochs > leader_epochs, Errors.NOT_CONTROLLER)
-    mark(errors, asked.partition_epochs > partition_epochs, Errors.NOT_CONTROLLER)
-    mark(errors, asked.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH)
+    mark(errors, requested.leader_epochs > leader_epochs, Errors.NOT_CONTROLLER)
+    mark(errors, requested.partition_epochs > partition_epochs, Errors.NOT_CONTROLLER)
+    mark(errors, requested.leader_epochs < leader_epochs, Errors.FENCED_LEADER_EPOCH)
     mark(errors, table.leader__p[rows] != broker_row, Errors.INVALID_REQUEST)
-    mark(errors, asked.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION)
-    _check_members(table, asked, broker_row)
-    if ((errors == 0) & (asked.recovery != RECOVERED) & (asked.recovery != RECOVERING)).any():
+    mark(errors, requested.partition_epochs < partition_epochs, Errors.INVALID_UPDATE_VERSION)
+    _check_members(table, requested, broker_row)
+    if ((errors == 0) & (requested.recovery != RECOVERED) & (requested.recovery != RECOVERING)).any():
         return True
-    recovers = asked.recovery == RECOVERING
-    mark(errors, recovers & (asked.sizes > 1), Errors.INVALID_REQUEST)
+    recovers = requested.recovery == RECOVERING
+    mark(errors, recovers & (requested.sizes > 1), Errors.INVALID_REQUEST)
     mark(errors, recovers & (table.leader_recovery_state__p[rows] == RECOVERED), Errors.INVALID_REQUEST)
     ineligible = Errors.INELIGIBLE_REPLICA if version >= _TOPIC_IDS else Errors.OPERATION_NOT_ATTEMPTED
-    mark(errors, _has_ineligible(table.brokers, asked), ineligible)
+    mark(errors, _has_ineligible(table.brokers, requested), ineligible)
     return False
 
 
-def _check_members(table: PartitionTable, asked: _Asked, leader_row: int) -> None:
+def _check_members(table: PartitionTable, requested: _Requested, leader_row: int) -> None:
     """Check that a new ISR has only replicas, each once, and the leader (Replicas.validateIsr)."""
     width = table.replicas__ps.shape[1]
-    mark(asked.errors, asked.sizes > width, Errors.INVALID_REQUEST)
-    asked.isr__ri = np.full((len(asked.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
+    mark(requested.errors, requested.sizes > width, Errors.INVALID_REQUEST)
+    requested.isr__ri = np.full((len(requested.rows), max(width, 1)), NO_BROKER_ROW, np.int16)
     # Leaves out the members of ISRs with an error: such an ISR may have more members than isr__ri has columns.
-    kept = asked.errors[asked.owners] == 0
-    owners, ids = asked.owners[kept], asked.member_ids[kept]
-    asked.owners, asked.member_ids, asked.member_epochs = owners, ids, asked.member_epochs[kept]
-    replicas = table.replicas__ps[asked.rows[owners]]
+    kept = requested.errors[requested.owners] == 0
+    owners, ids = requested.owners[kept], requested.member_ids[kept]
+    requested.owners, requested.member_ids, requested.member_epochs = owners, ids, requested.member_epochs[kept]
+    replicas = table.replicas__ps[requested.rows[owners]]
     replica_ids = np.append(table.brokers.ids, np.int32(NO_BROKER_ROW))[replicas]
     is_member = (replica_ids == ids[:, None]) & (replicas != NO_BROKER_ROW)
     slots = is_member.argmax(axis=1) if len(owners) else np.empty(0, np.int64)
     is_replica = is_member.any(axis=1)
-    mark(asked.errors, _any_by_owner(asked, ~is_replica), Errors.INVALID_REQUEST)
-    is_named = np.zeros((len(asked.rows), max(width, 1)), np.bool_)
+    mark(requested.errors, _any_by_owner(requested, ~is_replica), Errors.INVALID_REQUEST)
+    is_named = np.zeros((len(requested.rows), max(width, 1)), np.bool_)
     is_named[owners[is_replica], slots[is_replica]] = True
-    mark(asked.errors, is_named.sum(axis=1) < asked.sizes, Errors.INVALID_REQUEST)
+    mark(requested.errors, is_named.sum(axis=1) < requested.sizes, Errors.INVALID_REQUEST)
     begins = np.searchsorted(owners, owners)
-    asked.isr__ri[owners, np.arange(len(owners)) - begins] = replicas[np.arange(len(owners)), slots]
-    mark(asked.errors, (asked.isr__ri != leader_row).all(axis=1), Errors.INVALID_REQUEST)
+    requested.isr__ri[owners, np.arange(len(owners)) - begins] = replicas[np.arange(len(owners)), slots]
+    mark(requested.errors, (requested.isr__ri != leader_row).all(axis=1), Errors.INVALID_REQUEST)
 
 
-def _has_ineligible(brokers: BrokerTable, asked: _Asked) -> Bools:
+def _has_ineligible(brokers: BrokerTable, requested: _Requested) -> Bools:
     """True for each partition whose new ISR has a member that is not active or is registered with another epoch."""
-    sound = asked.errors[asked.owners] == 0
-    places = np.arange(len(asked.owners)) - np.searchsorted(asked.owners, asked.owners)
-    rows = asked.isr__ri[asked.owners, places]
+    sound = requested.errors[requested.owners] == 0
+    places = np.arange(len(requested.owners)) - np.searchsorted(requested.owners, requested.owners)
+    rows = requested.isr__ri[requested.owners, places]
     active = brokers.live & ~brokers.in_controlled_shutdown__b
-    is_other = (asked.member_epochs != -1) & (asked.member_epochs != brokers.epochs[rows])
-    return _any_by_owner(asked, sound & (~active[rows] | is_other))
+    is_other = (requested.member_epochs != -1) & (requested.member_epochs != brokers.epochs[rows])
+    return _any_by_owner(requested, sound & (~active[rows] | is_other))
 
 
-def _any_by_owner(asked: _Asked, of_members: Bools) -> Bools:
-    found = np.zeros(len(asked.rows), np.bool_)
-    found[asked.owners[of_members]] = True
+def _any_by_owner(requested: _Requested, of_members: Bools) -> Bools:
+    found = np.zeros(len(requested.rows), np.bool_)
+    found[requested.owners[of_members]] = True
     return found
 
 
@@ -241,9 +241,9 @@ class _Answers:
 
 
 def _response(
-    request: AlterPartitionRequest, asked: _Asked, answers: _Answers
+    request: AlterPartitionRequest, requested: _Requested, answers: _Answers
 ) -> Generator[None, None, AlterPartitionResponse]:
-    columns = zip(asked.indexes, answers.errors.tolist(), answers.isrs, *answers.numbers.tolist(), strict=True)
+    columns = zip(requested.indexes, answers.errors.tolist(), answers.isrs, *answers.numbers.tolist(), strict=True)
     results = (
         AlterPartitionResponsePartitionData(
             partition_index=index,

@@ -52,7 +52,7 @@ _CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions in one part of the checks o
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Requested:
     """The request as columns, with one entry per partition in the request's order."""
 
     topics: list[str]  # The name of each partition's topic.
@@ -105,15 +105,15 @@ def on_alter_partition_reassignments(
         return Decision(AlterPartitionReassignmentsResponse())
     context.call_controller()
     table = context.image.table
-    asked = yield from _Asked.of(table, request)
-    yield from pause_if_many(len(asked.rows))
-    problems = yield from _problems(context, asked)
-    decided = yield from _decided(context, asked, problems)
+    requested = yield from _Requested.of(table, request)
+    yield from pause_if_many(len(requested.rows))
+    problems = yield from _problems(context, requested)
+    decided = yield from _decided(context, requested, problems)
     if context.has_record_limits and sum(len(changes) for _, changes in decided) > MOST_RECORDS:
-        changed = np.concatenate([places[places_of(changes, asked.rows[places])] for places, changes in decided])
+        changed = np.concatenate([places[places_of(changes, requested.rows[places])] for places, changes in decided])
         problems |= dict.fromkeys(changed[MOST_RECORDS:].tolist(), _OVER_LIMIT)
-        decided = yield from _decided(context, asked, problems)
-    yield from pause_if_many(len(asked.rows))
+        decided = yield from _decided(context, requested, problems)
+    yield from pause_if_many(len(requested.rows))
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
@@ -148,32 +148,32 @@ def _responses(
 # Reasons for refusals.
 
 
-def _problems(context: ControllerContext, asked: _Asked) -> Generator[None, None, dict[int, _Problem]]:
+def _problems(context: ControllerContext, requested: _Requested) -> Generator[None, None, dict[int, _Problem]]:
     """The problem of each invalid entry, by place in the request."""
     table = context.image.table
     problems: dict[int, _Problem] = {}
-    assignable, too_often = Assignable(context), named_too_often(asked.rows).tolist()
-    for place, (partition, row) in enumerate(zip(asked.partitions, asked.rows.tolist(), strict=True)):
+    assignable, too_often = Assignable(context), named_too_often(requested.rows).tolist()
+    for place, (partition, row) in enumerate(zip(requested.partitions, requested.rows.tolist(), strict=True)):
         if place % _CHECKED_AT_ONCE == _CHECKED_AT_ONCE - 1:
             yield
         if row < 0:
-            problem: _Problem | None = _unknown(asked, place)
+            problem: _Problem | None = _unknown(requested, place)
         elif too_often[place]:
             problem = _TOO_OFTEN
         elif partition.replicas is None:
             problem = None if row in table.adding or row in table.removing else _NOTHING_MOVES
         else:
             problem = _problem_of_target(table, row, partition.replicas, assignable)
-            if problem is None and not asked.allows_other_size:
+            if problem is None and not requested.allows_other_size:
                 problem = _problem_of_size(table, row, len(partition.replicas))
         if problem is not None:
             problems[place] = problem
     return problems
 
 
-def _unknown(asked: _Asked, place: int) -> _Problem:
-    topic, index = asked.topics[place], asked.partitions[place].partition_index
-    if asked.topic_is_known[place]:
+def _unknown(requested: _Requested, place: int) -> _Problem:
+    topic, index = requested.topics[place], requested.partitions[place].partition_index
+    if requested.topic_is_known[place]:
         return _Problem(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
     return _Problem(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {topic}.")
 
@@ -213,7 +213,7 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 
 
 def _decided(
-    context: ControllerContext, asked: _Asked, problems: dict[int, _Problem]
+    context: ControllerContext, requested: _Requested, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """The bulk decisions: places in the request, and the changes of the partitions at these places.
 
@@ -221,25 +221,27 @@ def _decided(
     """
     table, settings = context.image.table, context.kraft_settings()
     keeps_earlier = EARLIER_MOVES in context.config.kafka_way
-    sound = np.ones(len(asked.rows), np.bool_)
+    sound = np.ones(len(requested.rows), np.bool_)
     sound[list(problems)] = False
     wanted = np.flatnonzero(sound)
-    kinds = np.array([_CANCELS if each.replicas is None else _BEGINS for each in asked.partitions], np.int16)
+    kinds = np.array([_CANCELS if each.replicas is None else _BEGINS for each in requested.partitions], np.int16)
     decided = []
-    runs = in_runs(asked.rows[wanted], kinds[wanted])
+    runs = in_runs(requested.rows[wanted], kinds[wanted])
     for run in (part for each in runs for part in np.split(each, range(_DECIDED_AT_ONCE, len(each), _DECIDED_AT_ONCE))):
         yield from pause_if_many(len(run))
         places = wanted[run]
-        rows = asked.rows[places]
+        rows = requested.rows[places]
         if kinds[places[0]] == _BEGINS:
-            targets = _broker_rows(table.brokers, [asked.partitions[place].replicas or [] for place in places.tolist()])
+            targets = _broker_rows(
+                table.brokers, [requested.partitions[place].replicas or [] for place in places.tolist()]
+            )
             begun = reassignments_begun(table, settings, rows, targets, keeps_earlier=keeps_earlier)
             decided.append((places, begun))
         else:
             cancelled = reassignments_cancelled(table, settings, rows)
             decided.append((places, cancelled.changes))
             for place in places[np.isin(rows, cancelled.refused)].tolist():
-                problems[place] = _not_cancelled(table, asked, place)
+                problems[place] = _not_cancelled(table, requested, place)
     return decided
 
 
@@ -250,17 +252,17 @@ def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int1
     return brokers.rows(padded(offsets, np.array([broker for each in targets for broker in each], np.int32)))
 
 
-def _not_cancelled(table: PartitionTable, asked: _Asked, place: int) -> _Problem:
+def _not_cancelled(table: PartitionTable, requested: _Requested, place: int) -> _Problem:
     """The problem of a reassignment that cannot be cancelled.
 
     Source: PartitionReassignmentRevert, cancelPartitionReassignment.
     """
-    row = int(asked.rows[place])
+    row = int(requested.rows[place])
     if {*table.replicas__ps[row].tolist()} - {NO_BROKER_ROW} <= {*table.adding.get(row, ())}:
         return _ALL_ADDED
     message = (
-        f"Unable to revert partition assignment for {asked.topics[place]}:{asked.partitions[place].partition_index} "
-        "because it would require an unclean leader election."
+        f"Unable to revert partition assignment for {requested.topics[place]}:"
+        f"{requested.partitions[place].partition_index} because it would require an unclean leader election."
     )
     return _Problem(Errors.INVALID_REPLICA_ASSIGNMENT, message)
 

@@ -42,14 +42,14 @@ def on_alter_partition_reassignments(
     results: dict[TopicPartition, ApiError] = {}
     moves: dict[int, ReplicaAssignment] = {}
     names: dict[int, TopicPartition] = {}
-    asked = [(topic.name, each.partition_index, each.replicas) for topic in event.request.topics
+    targets = [(topic.name, each.partition_index, each.replicas) for topic in event.request.topics
              for each in topic.partitions]  # fmt: skip
-    rows = [reassignment.movable_row(context, (topic, index)) for topic, index, _ in asked]
+    rows = [reassignment.movable_row(context, (topic, index)) for topic, index, _ in targets]
     there = [row for row in rows if row is not None]
     before, isrs = assignments_of(table, there), isrs_of(table, there)
     live = brokers.ids[brokers.live & ~brokers.shutting_down].tolist()
     unfit_for = {topic.name: context.unfit_for(topic.name) for topic in event.request.topics}
-    for (topic, index, replicas), row in zip(asked, rows, strict=True):
+    for (topic, index, replicas), row in zip(targets, rows, strict=True):
         known = ReplicaAssignment(()) if row is None else before[row]
         name = topic, index
         results[name] = error = _refusal(live, known, replicas, unfit_for[topic], exists=row is not None)

@@ -50,7 +50,7 @@ class Led:
     """A partition with a hollow leader; its ISR may lack replicas."""
 
     state: State
-    asked: bool = False  # An AlterPartition for the partition is queued or in flight.
+    is_requested: bool = False  # An AlterPartition for the partition is queued or in flight.
 
 
 @dataclass(slots=True)
@@ -109,10 +109,10 @@ class IsrLeaders:
         """Queues the partition if its ISR lacks replicas, and those that are being added have all caught up."""
         state = led.state
         missing = {*state.replicas}.difference(state.isr)
-        if led.asked or not missing:
+        if led.is_requested or not missing:
             return
         if missing.intersection(state.adding) <= self._with_leader_and_isr.get(partition, set()):
-            led.asked = True
+            led.is_requested = True
             leader = self._leaders[state.leader]
             leader.queue[partition] = None
             if leader.task is None:
@@ -148,7 +148,7 @@ class IsrLeaders:
         if led is None or answer.error_code:
             return
         self.changed += 1
-        if led.asked and answer.partition_epoch > led.state.partition_epoch:
+        if led.is_requested and answer.partition_epoch > led.state.partition_epoch:
             del self._led[partition]
 
     def _request(self, broker_id: int, states: Mapping[TopicPartition, State]) -> schema.AlterPartitionRequest:

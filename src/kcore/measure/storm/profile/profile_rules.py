@@ -146,7 +146,7 @@ KCORE: Final = Rules(
         (r"^QuorumServer\._flush |^OsFileSystem\.fsync ", "flush"),
         (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
         (r"^QuorumRequestHandlers\.(?:_write_late|answer)", "answer waiting Fetches"),
-        (r"^(?:KraftController\.on_request|KraftServer\._asked) ", "other requests"),
+        (r"^(?:KraftController\.on_request|KraftServer\._on_request) ", "other requests"),
         (r"^(?:Registration|PeriodicTasks)\.", "periodic work"),
         (r"^ServedConnection\.|^_SelectorSocketTransport\._read_ready", "connections"),
         (r"^Connection\.send|^connect \(kcore/net/", "requests to other nodes"),

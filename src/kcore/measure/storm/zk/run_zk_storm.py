@@ -1,7 +1,7 @@
 """Runs a cell in ZooKeeper mode: starts ZooKeeper, brokers and controller, writes the cluster, runs the scenarios."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -9,6 +9,8 @@ from kcore.collector import rare_collections
 from kcore.errors import KcoreError
 from kcore.measure.hollow.zk.tree import write_paths, write_tree
 from kcore.measure.hollow.zk.zk_fleet import HollowFleet
+from kcore.measure.processes.java_process import ChildProcess
+from kcore.measure.processes.watched import watched
 from kcore.measure.processes.zk_cluster import ZookeeperProcess
 from kcore.measure.processes.zk_controllers import controller_of
 from kcore.measure.storm.profile.profile_cell import CellProfile
@@ -25,27 +27,27 @@ _SCENARIO_S: Final = 1800.0
 
 
 def run_cell(
-    plan: StormPlan, cell: Cell, rows: list[Row], tell: Callable[[str], None], profile: CellProfile | None = None
+    plan: StormPlan, cell: Cell, rows: list[Row], log_line: Callable[[str], None], profile: CellProfile | None = None
 ) -> None:
     """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start."""
     # A garbage collection during a scenario would take processors from the measured controller.
     with ZookeeperProcess(heap="1g", options=()) as zookeeper, rare_collections():
-        asyncio.run(_run(plan, cell, zookeeper.address, rows, tell, profile))
+        asyncio.run(_run(plan, cell, zookeeper, rows, log_line, profile))
 
 
 async def _run(
     plan: StormPlan,
     cell: Cell,
-    zookeeper: str,
+    zookeeper: ZookeeperProcess,
     rows: list[Row],
-    tell: Callable[[str], None],
+    log_line: Callable[[str], None],
     profile: CellProfile | None,
 ) -> None:
     topics = -(-cell.partitions // plan.partitions_per_topic)
     racks = plan.racks or None
     table = generate(cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed, racks)
     names = plan.scenarios_of(cell.target)
-    async with ZookeeperClient(zookeeper) as client:
+    async with ZookeeperClient(zookeeper.address) as client:
         if CREATE in names:
             await write_paths(client)
         else:
@@ -55,7 +57,7 @@ async def _run(
         try:
             lost_id = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
             options = profile.java_options if profile else ()
-            with controller_of(cell.target, zookeeper, plan.heap, options) as controller:
+            with controller_of(cell.target, zookeeper.address, plan.heap, options) as controller:
                 if profile:
                     profile.pids = controller.pids
                 storm = ZkStorm(fleet, controller, table, Random(), lost_id, _WAIT_S * cell.patience, profile)
@@ -63,7 +65,7 @@ async def _run(
                     await fleet.quiet(QUIET_S, storm.timeout_s)
                 else:
                     await storm.settled()
-                await _scenarios(plan, cell, storm, rows, tell)
+                await _scenarios(plan, cell, storm, (controller.process, zookeeper), rows, log_line)
         finally:
             await fleet.close()
 
@@ -78,7 +80,14 @@ async def _register(fleet: HollowFleet, names: list[str], dice: Random) -> int |
     return lost_id
 
 
-async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row], tell: Callable[[str], None]) -> None:
+async def _scenarios(
+    plan: StormPlan,
+    cell: Cell,
+    storm: ZkStorm,
+    processes: Sequence[ChildProcess],
+    rows: list[Row],
+    log_line: Callable[[str], None],
+) -> None:
     """Runs the scenarios in order. After a failed one the rest does not run: the cluster is in another state."""
     broken = ""
     for name in plan.scenarios_of(cell.target):
@@ -88,19 +97,19 @@ async def _scenarios(plan: StormPlan, cell: Cell, storm: ZkStorm, rows: list[Row
         storm.random = plan.dice(cell.repetition, name)
         try:
             async with asyncio.timeout(_SCENARIO_S * cell.patience):
-                result = await SCENARIOS[name](storm)
+                result = await watched(SCENARIOS[name](storm), processes)
             result.end_state = await end_state(storm.fleet.client, storm.table)
         except (KcoreError, OSError) as error:
             broken = f"{name} failed"
             why = str(error) or f"not finished within {_SCENARIO_S * cell.patience:g} s"
             rows.append(failed_row(cell, name, 1, plan.seed, why))
-            tell(f"{cell}: {name} failed: {why}")
+            log_line(f"{cell}: {name} failed: {why}")
             continue
         rows.append(row_of(cell, result, plan.seed))
         if result.invalid:
-            tell(f"{cell}: {name}: invalid: {result.invalid}")
+            log_line(f"{cell}: {name}: invalid: {result.invalid}")
         session = f" (of which {result.session_ms:,.0f} ms a session's time-out)" if result.session_ms > 0 else ""
-        tell(
+        log_line(
             f"{cell}: {name}: first broker after {result.first_ms:,.0f} ms, last after {result.last_ms:,.0f} ms"
             f"{session}, {result.requests:,} requests"
         )

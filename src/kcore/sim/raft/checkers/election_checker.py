@@ -140,14 +140,14 @@ class Elections(Checker):
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         request: Any = call.request
         for topic in response.topics:
-            asked = request.topics[0].partitions[0]
-            if not topic.partitions[0].vote_granted or asked.pre_vote:
+            requested = request.topics[0].partitions[0]
+            if not topic.partitions[0].vote_granted or requested.pre_vote:
                 continue
-            self._vote(machine, asked.replica_epoch, asked.replica_id)
+            self._vote(machine, requested.replica_epoch, requested.replica_id)
             stored = machine.stored
-            voted = None if stored is None or stored.epoch != asked.replica_epoch else stored.voted
-            if voted is None or voted.id != asked.replica_id:
-                raise Violation("VoteIsDurable", f"node {machine.index} grants {asked}, but its disk has {stored}")
+            voted = None if stored is None or stored.epoch != requested.replica_epoch else stored.voted
+            if voted is None or voted.id != requested.replica_id:
+                raise Violation("VoteIsDurable", f"node {machine.index} grants {requested}, but its disk has {stored}")
 
 
 def _is_kept(voted: ReplicaKey | None, again: ReplicaKey | None) -> bool:

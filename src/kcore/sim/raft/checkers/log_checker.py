@@ -119,10 +119,12 @@ class Logs(Checker):
                 message = f"node {machine.index} fetches from {claimed}, but is durable up to {machine.log.durable_end}"
                 raise Violation("ClaimsAreDurable", message)
         elif type(request) is VoteRequest:
-            asked = request.topics[0].partitions[0]
+            requested = request.topics[0].partitions[0]
             durable = machine.log.durable_epoch, machine.log.durable_end
-            if (asked.last_offset_epoch, asked.last_offset) > durable:
-                raise Violation("ClaimsAreDurable", f"node {machine.index} is durable to {durable} and sends {asked}")
+            if (requested.last_offset_epoch, requested.last_offset) > durable:
+                raise Violation(
+                    "ClaimsAreDurable", f"node {machine.index} is durable to {durable} and sends {requested}"
+                )
 
 
 def _are_as_written(

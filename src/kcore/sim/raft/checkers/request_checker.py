@@ -125,12 +125,12 @@ class Requests(Checker):
         progress: tuple[int | None, ...] = quorum.high_watermark, log.end_offset, log.flushed_end, log.start_offset
         if type(request) is FetchSnapshotRequest:
             progress = (request.topics[0].partitions[0].position,)
-        asked = type(request), call.destination.index, quorum.state.epoch, progress
+        described = type(request), call.destination.index, quorum.state.epoch, progress
         before, since_us, count = self._bursts.get(machine.index, (None, 0, 0))
-        if before != asked or now_us - since_us > BURST_US:
-            self._bursts[machine.index] = asked, now_us, 1
+        if before != described or now_us - since_us > BURST_US:
+            self._bursts[machine.index] = described, now_us, 1
             return
-        self._bursts[machine.index] = asked, since_us, count + 1
+        self._bursts[machine.index] = described, since_us, count + 1
         if count >= LONGEST_BURST:
             message = f"node {machine.index} has asked node {call.destination.index} {count + 1} times within"
             raise Violation("BacksOff", f"{message} {now_us - since_us} us: {request}")

@@ -42,7 +42,7 @@ class Votes(Checker):
         self._fetched: dict[int, tuple[State, int]] = {}  # The state in which it fetched, and the first time.
         self._last_fetch: dict[int, Call] = {}
         self._rounds: dict[int, Round] = {}  # The last round of pre-votes, by machine.
-        self._asked: dict[int, State] = {}  # The machine's state when the last request arrived.
+        self._before_request: dict[int, State] = {}  # The machine's state when the last request arrived.
 
     def on_boot(self, machine: Machine) -> None:
         for known in (self._since_us, self._fetched, self._last_fetch, self._rounds):
@@ -52,45 +52,49 @@ class Votes(Checker):
 
     @only_for(VoteRequest)
     def on_request(self, machine: Machine, call: Call) -> None:
-        self._asked[machine.index] = machine.node.quorum.state
+        self._before_request[machine.index] = machine.node.quorum.state
 
     @only_for(VoteResponse)
     def on_answer(self, machine: Machine, call: Call, response: Any) -> None:
         if not response.topics:
             return
         request: Any = call.request
-        asked, answered = request.topics[0].partitions[0], response.topics[0].partitions[0]
+        requested, answered = request.topics[0].partitions[0], response.topics[0].partitions[0]
         if answered.error_code:
             return
         if answered.vote_granted:
-            self._check_granted(machine, request, asked)
+            self._check_granted(machine, request, requested)
             if type(call.note) is Round:
                 call.note.granted.add(machine.index)
-        elif self._must_grant(machine, asked):
-            raise Violation("VoteIsGranted", f"node {machine.index}, {machine.node.state}, refuses {asked}")
+        elif self._must_grant(machine, requested):
+            raise Violation("VoteIsGranted", f"node {machine.index}, {machine.node.state}, refuses {requested}")
 
-    def _check_granted(self, machine: Machine, request: VoteRequest, asked: VoteRequestPartitionData) -> None:
+    def _check_granted(self, machine: Machine, request: VoteRequest, requested: VoteRequestPartitionData) -> None:
         own_directory_id = machine.key.directory_id
-        is_this = request.voter_id == machine.index and asked.voter_directory_id in (NO_DIRECTORY, own_directory_id)
+        is_this = request.voter_id == machine.index and requested.voter_directory_id in (NO_DIRECTORY, own_directory_id)
         if request.voter_id >= 0 and not is_this:
-            raise Violation("VoteOfThisReplica", f"{machine.key} grants a request to voter {request.voter_id}: {asked}")
+            raise Violation(
+                "VoteOfThisReplica", f"{machine.key} grants a request to voter {request.voter_id}: {requested}"
+            )
         durable = machine.log.durable_epoch, machine.log.durable_end
-        if (asked.last_offset_epoch, asked.last_offset) < durable:
-            raise Violation("ElectionRestriction", f"node {machine.index} is durable to {durable} and grants {asked}")
-        if asked.pre_vote and self._follows_live_leader(machine):
-            raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {asked}")
+        if (requested.last_offset_epoch, requested.last_offset) < durable:
+            raise Violation(
+                "ElectionRestriction", f"node {machine.index} is durable to {durable} and grants {requested}"
+            )
+        if requested.pre_vote and self._follows_live_leader(machine):
+            raise Violation("LeaderIsKept", f"node {machine.index}, {machine.node.state}, grants {requested}")
 
-    def _must_grant(self, machine: Machine, asked: VoteRequestPartitionData) -> bool:
+    def _must_grant(self, machine: Machine, requested: VoteRequestPartitionData) -> bool:
         """A voter must grant if its log is not ahead and nothing else forbids it; otherwise elections may never end."""
-        state, before, log = machine.node.state, self._asked[machine.index], machine.log
-        if state is not before and before.epoch >= asked.replica_epoch:
+        state, before, log = machine.node.state, self._before_request[machine.index], machine.log
+        if state is not before and before.epoch >= requested.replica_epoch:
             return False  # The state has changed between request and answer.
-        if state.epoch != asked.replica_epoch or (asked.last_offset_epoch, asked.last_offset) < (
+        if state.epoch != requested.replica_epoch or (requested.last_offset_epoch, requested.last_offset) < (
             log.last_epoch,
             log.end_offset,
         ):
             return False
-        if asked.pre_vote:
+        if requested.pre_vote:
             return not isinstance(state, Leader) and not (type(state) is Follower and state.has_fetched_from_leader)
         return isinstance(state, Unattached | Prospective) and state.leader_id < 0 and state.voted is None
 
@@ -127,10 +131,13 @@ class Votes(Checker):
         response: Any = reply.response
         if waited_ms >= machine.node.config.request_timeout_ms or response.error_code or not response.responses:
             return False
-        data, asked = response.responses[0].partitions[0], request.topics[0].partitions[0]
+        data, requested = response.responses[0].partitions[0], request.topics[0].partitions[0]
         is_plain = not data.error_code and data.diverging_epoch.epoch < 0 and data.snapshot_id.epoch < 0
         leads = (data.current_leader.leader_id, data.current_leader.leader_epoch) == (state.leader_id, state.epoch)
-        is_current = (asked.fetch_offset, asked.last_fetched_epoch) == (machine.log.end_offset, machine.log.last_epoch)
+        is_current = (requested.fetch_offset, requested.last_fetched_epoch) == (
+            machine.log.end_offset,
+            machine.log.last_epoch,
+        )
         return is_plain and leads and is_current
 
     def _follows_live_leader(self, machine: Machine, since_us: int = NEVER_US) -> bool:

@@ -87,8 +87,8 @@ class VoterChanges(Checker):
         message = f"node {leader.index} changes voters {before.keys} to {voters.keys}"
         if len(came) + len(went) > 1:
             raise Violation("OneVoterAtATime", message)
-        asked = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
-        if not asked <= self._requested:
+        needed = {(AddRaftVoterRequest, key) for key in came} | {(RemoveRaftVoterRequest, key) for key in went}
+        if not needed <= self._requested:
             raise Violation("VotersAsRequested", f"{message} without a request")
         self._check_committed(leader, logged.offset, message)
         for key in came:

@@ -150,9 +150,11 @@ fn validate_records<'py>(
     window: Option<[i64; 3]>,
     target: Option<(i16, Option<i32>, usize)>,
     budget: usize,
+    most_of_record: i32,
 ) -> PyResult<Validated<'py>> {
     let target = target.map(|(codec, level, most_bytes)| Target { codec, level, most_bytes });
-    let rules = Rules { count, codec, base_timestamp, append_time, is_compacted, window, target, budget };
+    let rules =
+        Rules { count, codec, base_timestamp, append_time, is_compacted, window, target, budget, most_of_record };
     let outcome = reading(py, &records, |bytes| rules.validate(bytes))?;
     let refusal = outcome.refusal.map(|(refusal, why)| (refusal as u8, why));
     let errors = outcome.errors.into_iter().map(|(index, error, timestamp)| (index, error as u8, timestamp)).collect();

@@ -49,5 +49,5 @@ pub fn first_at(data: &[u8], timestamp: i64, start_offset: i64, budget: usize) -
         return search.walk(Plain(Reader { bytes: records, at: 0 }));
     }
     let stream: Result<Chunked, Fault> = Chunked::new(codec, records, budget);
-    search.walk(Skipped(stream.map_err(between_records)?))
+    search.walk(Skipped { stream: stream.map_err(between_records)?, most_of_record: i32::MAX })
 }

@@ -24,6 +24,8 @@ pub struct Rules {
     pub target: Option<Target>,
     /// The most bytes to decompress.
     pub budget: usize,
+    /// The most bytes of one compressed record after its length: max.decompressed.message.bytes.
+    pub most_of_record: i32,
 }
 
 #[derive(Clone, Copy)]
@@ -120,14 +122,19 @@ impl Source for Plain<'_> {
     }
 }
 
-/// Reads a record's length from the stream. Kafka takes the end of the stream for bytes of 0xFF, so the varint is then
-/// too long.
-fn stream_size(stream: &mut Chunked) -> Result<i32, Failure> {
-    stream_varint(stream).map_err(|thrown| match thrown {
+/// Reads a record's length, at most `most`, from the stream. Kafka takes the end of the stream for bytes of 0xFF, so the
+/// varint is then too long.
+fn stream_size(stream: &mut Chunked, most: i32) -> Result<i32, Failure> {
+    let size = stream_varint(stream).map_err(|thrown| match thrown {
         Thrown::IllegalArgument => invalid("fewer records than the batch counts"),
         Thrown::Underflow => between_records(Fault::Underflow),
         other => in_record(other),
-    })
+    })?;
+    if size > most {
+        let what = format!("a record of {size} bytes, more than max.decompressed.message.bytes={most}");
+        return Err((Refusal::InvalidRecord, what));
+    }
+    Ok(size)
 }
 
 fn is_stream_over(stream: &mut Chunked) -> Result<bool, Failure> {
@@ -135,17 +142,20 @@ fn is_stream_over(stream: &mut Chunked) -> Result<bool, Failure> {
 }
 
 /// Compressed records that are not rewritten, as skipKeyValueIterator reads them: keeps no bytes of them.
-pub struct Skipped<'a>(pub Chunked<'a>);
+pub struct Skipped<'a> {
+    pub stream: Chunked<'a>,
+    pub most_of_record: i32,
+}
 
 impl Source for Skipped<'_> {
     #[inline]
     fn next(&mut self) -> Result<Record<'_>, Failure> {
-        stream_size(&mut self.0)?;
-        Ok((stream_record(&mut self.0).map_err(in_record)?, None))
+        stream_size(&mut self.stream, self.most_of_record)?;
+        Ok((stream_record(&mut self.stream).map_err(in_record)?, None))
     }
 
     fn is_over(&mut self) -> Result<bool, Failure> {
-        is_stream_over(&mut self.0)
+        is_stream_over(&mut self.stream)
     }
 }
 
@@ -154,11 +164,12 @@ struct Whole<'a> {
     stream: Chunked<'a>,
     body: Vec<u8>,
     most: usize,
+    most_of_record: i32,
 }
 
 impl Source for Whole<'_> {
     fn next(&mut self) -> Result<Record<'_>, Failure> {
-        let size = stream_size(&mut self.stream)?;
+        let size = stream_size(&mut self.stream, self.most_of_record)?;
         let length = usize::try_from(size).map_err(|_| invalid("a record of negative length"))?;
         self.stream.read_fully(length, &mut self.body, self.most).map_err(between_records)?;
         if self.body.len() < length {
@@ -247,13 +258,17 @@ impl Rules {
     pub fn validate(&self, records: &[u8]) -> Outcome {
         let (first_timestamp, max_timestamp) = (-1, -1);
         let mut outcome = Outcome { refusal: None, errors: Vec::new(), first_timestamp, max_timestamp, rebuilt: None };
+        let most_of_record = self.most_of_record;
         let walked = if self.codec == 0 {
             self.walk(Plain(Reader { bytes: records, at: 0 }), &mut outcome)
         } else {
             match Chunked::new(self.codec, records, self.budget) {
                 Err(fault) => Err(between_records(fault)),
-                Ok(stream) if self.target.is_none() => self.walk(Skipped(stream), &mut outcome),
-                Ok(stream) => self.walk(Whole { stream, body: Vec::new(), most: self.budget / 4 }, &mut outcome),
+                Ok(stream) if self.target.is_none() => self.walk(Skipped { stream, most_of_record }, &mut outcome),
+                Ok(stream) => {
+                    let (body, most) = (Vec::new(), self.budget / 4);
+                    self.walk(Whole { stream, body, most, most_of_record }, &mut outcome)
+                }
             }
         };
         outcome.refusal = walked.err();
