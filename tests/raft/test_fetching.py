@@ -6,6 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
+from kcore.raft.fetching import is_of_observer
 from kcore.raft.intervals import ANSWER_US, LONGEST_US, Intervals
 from kcore.raft.log.batches import split_batches
 from kcore.raft.raft_config import FETCH_MAX_WAIT_MS
@@ -460,6 +461,14 @@ def behind(node: Any, reply_to: object, now_ms: int, replica_id: int = 99) -> li
     """The effects of a fetch that lacks a committed record."""
     found: list[Any] = node.on_request(fetch_request(0, 0, replica=replica_id), 18, reply_to, now_ms)
     return found
+
+
+def test_only_observers_fetches_at_a_leader_may_wait() -> None:
+    node = committed_leader()
+    assert is_of_observer(node, fetch_request(1, replica=99))
+    assert not is_of_observer(node, fetch_request(1, replica=3)), "the fetches of voters commit records"
+    node.resign(1, 1000)
+    assert not is_of_observer(node, fetch_request(1, replica=99))
 
 
 def test_an_interval_ends_before_a_fetch_has_waited_for_its_time_out() -> None:

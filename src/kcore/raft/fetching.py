@@ -184,6 +184,12 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
     return ReplicaKey(replica_id, partition.replica_directory_id)
 
 
+def is_of_observer(node: NodeContext, request: FetchRequest) -> bool:
+    """Whether an observer sends the request to this leader. Fetches of voters commit records, and must not wait."""
+    partition = metadata_partition(request)
+    return partition is not None and node.leads and not node.leading.is_voter(replica_key(request, partition))
+
+
 # The response.
 
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-PART: Final = 2  # A turn of the work lasts for this part (a half) of the time since the turn before it.
+PART: Final = 4  # A turn of the work lasts for this part (a quarter) of the time since the turn before it.
 LEAST_NS: Final = 500_000  # The time that the work has in each turn at least.
 MOST_NS: Final = 5_000_000  # The time that the work has in a turn at most, also if the event loop was idle before.
 

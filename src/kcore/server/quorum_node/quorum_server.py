@@ -33,7 +33,7 @@ from kcore.raft.effects import (
     Stopped,
     StoreElection,
 )
-from kcore.raft.fetching import metadata_partition, replica_key
+from kcore.raft.fetching import is_of_observer
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.membership.replicas import ElectionState
@@ -43,7 +43,6 @@ from kcore.raft.state_machine import StateMachine
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.cluster_metadata import DescribeClusterResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
-from kcore.schema.fetch import FetchRequest
 from kcore.schema.raft_voters import AddRaftVoterRequest
 from kcore.schema.structure import Message
 from kcore.schema.update_features import UpdateFeaturesRequest
@@ -140,7 +139,7 @@ class QuorumServer:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._super_users, self._limits = super_users, limits
         self._handlers, self._answer_loop_kind, self._security = self._new_handlers(), answer_loop, security
-        self._handlers.is_of_observer = self._is_of_observer
+        self._handlers.is_of_observer = partial(is_of_observer, self.node)
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
         self._peers = QuorumPeers(config.level, client_id, self._responded, self._refused, self._outgoing)
@@ -298,13 +297,6 @@ class QuorumServer:
             self._foreign_clusters.look(request, self.node.cluster_id)
             event = partial(self.node.on_request, request, version, reply_to)
         self._take(api_name(type(request)), event)
-
-    def _is_of_observer(self, request: FetchRequest) -> bool:
-        """Whether an observer sends this request to a leader. Records are committed by the fetches of voters."""
-        partition = metadata_partition(request)
-        if partition is None or not self.node.leads:
-            return False
-        return not self.node.leading.is_voter(replica_key(request, partition))
 
     def _responded(self, correlation_id: int, response: Message | None) -> None:
         if self.node.leads and self.node.leading.change is not None:
