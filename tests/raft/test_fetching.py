@@ -6,10 +6,8 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
-from kcore.raft.fetching import is_of_observer
-from kcore.raft.intervals import ANSWER_US, LONGEST_US, Intervals
+from kcore.raft.intervals import ANSWER_US
 from kcore.raft.log.batches import split_batches
-from kcore.raft.raft_config import FETCH_MAX_WAIT_MS
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.types import Uuid
 from raft.batches import snapshot
@@ -445,36 +443,6 @@ def test_many_observers_are_answered_at_intervals() -> None:
         assert fetched(node.on_request(fetch_request(1, replica=98), 18, behind, 1013), behind) is not None
     assert node.next_deadline_ms == 1031 and fetched(node.on_timer(1031), late).high_watermark == 5
     assert not answered(node.on_timer(1100), many(1022)), "nothing was committed since"
-
-
-def test_observers_that_find_records_at_once_begin_an_interval_too() -> None:
-    """Otherwise the fetches of thousands of brokers, each a record late, would each be answered alone."""
-    node = committed_leader()
-    asked = [object() for _ in range(1000 // ANSWER_US + 1)]
-    *first, last = [fetched(behind(node, replica, 1000), replica) for replica in asked]
-    assert all(first) and last is None
-    assert node.next_deadline_ms == 1001 and fetched(node.on_timer(1001), asked[-1]) is not None
-    assert fetched(behind(node, voter := object(), 1001, replica_id=3), voter) is not None
-
-
-def behind(node: Any, reply_to: object, now_ms: int, replica_id: int = 99) -> list[Any]:
-    """The effects of a fetch that lacks a committed record."""
-    found: list[Any] = node.on_request(fetch_request(0, 0, replica=replica_id), 18, reply_to, now_ms)
-    return found
-
-
-def test_only_observers_fetches_at_a_leader_may_wait() -> None:
-    node = committed_leader()
-    assert is_of_observer(node, fetch_request(1, replica=99))
-    assert not is_of_observer(node, fetch_request(1, replica=3)), "the fetches of voters commit records"
-    node.resign(1, 1000)
-    assert not is_of_observer(node, fetch_request(1, replica=99))
-
-
-def test_an_interval_ends_before_a_fetch_has_waited_for_its_time_out() -> None:
-    intervals = Intervals()
-    intervals.begin(1000, 1_000_000, doubles=True)
-    assert intervals.end_ms == 1000 + LONGEST_US // 1000 < 1000 + FETCH_MAX_WAIT_MS
 
 
 def test_what_an_observer_reads_of_earlier_epochs_ends_with_the_leaders_first_batch() -> None:
