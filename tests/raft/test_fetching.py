@@ -6,7 +6,7 @@ import pytest
 
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
-from kcore.raft.fetching import WOKEN_IN_A_MS
+from kcore.raft.intervals import ANSWER_US
 from kcore.raft.log.batches import split_batches
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.types import Uuid
@@ -419,7 +419,7 @@ def test_many_observers_are_answered_at_intervals() -> None:
 
     def many(now_ms: int) -> list[object]:
         known = node.high_watermark
-        return [waiting(node, now_ms, replica=100 + at, high_watermark=known) for at in range(10 * WOKEN_IN_A_MS)]
+        return [waiting(node, now_ms, replica=100 + at, high_watermark=known) for at in range(10_000 // ANSWER_US)]
 
     def answered(effects: list[Any], observers: list[object]) -> list[Any]:
         return [each for each in (fetched(effects, reply_to) for reply_to in observers) if each is not None]

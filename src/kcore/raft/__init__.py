@@ -12,7 +12,7 @@ The names below are public. Modules in reading order:
 - `node_context`, `raft_config`: the data that all subjects share, and the settings
 - `timers`: work that is due after every event
 - `votes`, `quorum_epochs`, `epoch_limits`: elections, leaders' announcements, bounds of epochs
-- `fetching`, `leading`: the leader's side: Fetch, appends, replicas' progress. In a server process, the
+- `fetching`, `intervals`, `leading`: the leader's side: Fetch, appends, replicas' progress. In a server process, the
   answer loop (`server/quorum_node/answer_loop.py`) answers observers' repeated fetches.
 - `following`, `snapshots`: the follower's side, and snapshots on both sides
 - `responses`, `connections`, `describing`: shared checks, requests in flight, DescribeQuorum

@@ -31,7 +31,6 @@ from kcore.types import METADATA_TOPIC_ID
 
 ENDPOINTS_VERSION: Final = 17  # The response names the leader's endpoint from this version on (KIP-853).
 HIGH_WATERMARK_VERSION: Final = 18  # The request has the replica's high watermark from this version on (KIP-1166).
-WOKEN_IN_A_MS: Final = 40  # Observers answered together per millisecond of the interval that follows (`complete`).
 FEW_BYTES: Final = 1 << 16  # If a response has more bytes of records, the observer does not wait for the interval.
 NOT_DIVERGING: Final = EpochEndOffset()
 NO_SNAPSHOT: Final = SnapshotId()
@@ -110,10 +109,14 @@ def waits_for_interval(node: NodeContext, fetch: WaitingFetch, found: Found, now
     if found.error or found.valid is None or found.valid.kind != "VALID" or len(found.records) > FEW_BYTES:
         return False
     leading = node.leading
-    if leading.wake_ms <= now_ms or leading.is_voter(fetch.replica):
+    if leading.is_voter(fetch.replica):
         return False
-    leading.has_changes = True
-    leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
+    intervals = leading.intervals
+    if not intervals.is_running(now_ms):
+        intervals.count(now_ms)
+        return False
+    intervals.has_changes = True
+    leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, intervals.end_ms)
     return True
 
 
@@ -179,6 +182,12 @@ def replica_key(request: FetchRequest, partition: FetchPartition) -> ReplicaKey:
     """The fetching replica; from version 15 on its id is in `replica_state` (KIP-903)."""
     replica_id = request.replica_id if request.replica_id >= 0 else request.replica_state.replica_id
     return ReplicaKey(replica_id, partition.replica_directory_id)
+
+
+def is_of_observer(node: NodeContext, request: FetchRequest) -> bool:
+    """Whether an observer sends the request to this leader. Fetches of voters commit records, and must not wait."""
+    partition = metadata_partition(request)
+    return partition is not None and node.leads and not node.leading.is_voter(replica_key(request, partition))
 
 
 # The response.
@@ -297,10 +306,10 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
     long if records were committed in the interval before it.
     """
     leading = node.leading
-    was_awaited = leading.has_changes
-    if below is not None and leading.is_alone:
-        return
+    was_awaited = leading.intervals.has_changes
     with_observers = below is None and _may_wake_observers(node, now_ms)
+    if leading.is_alone and not with_observers:
+        return
     woken = 0
     for reply_to, fetch in list(leading.fetches.items()):
         if leading.is_voter(fetch.replica):
@@ -311,16 +320,17 @@ def complete(node: NodeContext, now_ms: int, *, below: int | None = None) -> Non
         if is_meant and leading.fetches.pop(reply_to, None) is not None:
             node.answer(reply_to, response_of(node, fetch, find(node, fetch, now_ms, is_new=False)))
     if woken:
-        leading.wake_ms = now_ms + woken * (2 if was_awaited else 1) // WOKEN_IN_A_MS
+        leading.intervals.begin(now_ms, woken, doubles=was_awaited)
 
 
 def _may_wake_observers(node: NodeContext, now_ms: int) -> bool:
     """Whether the observers' interval is over; otherwise `poll` answers the observers at its end."""
     leading = node.leading
-    leading.has_changes = leading.wake_ms > now_ms
-    if leading.has_changes:
-        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
-    return not leading.has_changes
+    intervals = leading.intervals
+    intervals.has_changes = intervals.is_running(now_ms)
+    if intervals.has_changes:
+        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, intervals.end_ms)
+    return not intervals.has_changes
 
 
 def _may_have_answer(node: NodeContext, fetch: WaitingFetch) -> bool:
@@ -341,14 +351,15 @@ def fail(node: NodeContext, error: Errors) -> None:
 def poll(node: NodeContext, now_ms: int) -> int:
     """Answers fetches whose wait is over, without records; returns the time at which `poll` is due next."""
     leading = node.leading
-    if leading.has_changes and leading.wake_ms <= now_ms:
+    intervals = leading.intervals
+    if intervals.has_changes and not intervals.is_running(now_ms):
         complete(node, now_ms)
     for reply_to, fetch in list(leading.fetches.items()):
         if fetch.deadline_ms <= now_ms:
             _end_wait(node, reply_to)
     leading.fetch_deadline_ms = min((fetch.deadline_ms for fetch in leading.fetches.values()), default=NEVER_MS)
-    if leading.has_changes:
-        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, leading.wake_ms)
+    if intervals.has_changes:
+        leading.fetch_deadline_ms = min(leading.fetch_deadline_ms, intervals.end_ms)
     return leading.fetch_deadline_ms
 
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple, TypeAlias
 
+from kcore.raft.intervals import Intervals
 from kcore.raft.log.accumulator import Accumulator
 from kcore.raft.log.snapshot_loading import LoadingSnapshot
 from kcore.raft.membership.replicas import NO_DIRECTORY, Endpoints, ReplicaKey
@@ -205,14 +206,13 @@ class Leader(EpochState):
         "first_batch_end",
         "flushing",
         "granting_voters",
-        "has_changes",
+        "intervals",
         "known_voters",
         "local",
         "most_observers",
         "observers",
         "resign_requested",
         "voters",
-        "wake_ms",
     )
     name = "Leader"
 
@@ -245,8 +245,7 @@ class Leader(EpochState):
         self.flushing = 0  # The end offset of the flush that is under way; 0 if there is none.
         self.fetches: OrderedDict[Hashable, WaitingFetch] = OrderedDict()  # By `reply_to`, oldest first.
         self.fetch_deadline_ms = NEVER_MS  # A lower bound of all fetches' deadlines and of the observers' interval.
-        self.wake_ms = -NEVER_MS  # When waiting observers are answered next, at the earliest (`fetching.complete`).
-        self.has_changes = False  # Whether there are records or a high watermark to send to observers at `wake_ms`.
+        self.intervals = Intervals()  # Between answers to observers (`fetching.complete`).
         self.change: PendingChange | None = None  # The change of the voters that is under way; one at a time.
         self.known_voters: VoterSet | None = None  # At kraft.version 0: the voters as they described themselves.
         self.set_voters(voters)

@@ -37,6 +37,10 @@ class Raft:
     def __init__(self) -> None:
         self.requests: list[tuple[Message, int, Hashable]] = []
 
+    @property
+    def fetches(self) -> list[Any]:
+        return [request for request, *_ in self.asked]
+
     def take(self, request: Message, version: int, reply_to: Hashable) -> None:
         self.requests.append((request, version, reply_to))
 
@@ -88,6 +92,29 @@ async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
         made.answer(SendResponse(reply_to, VoteResponse(error_code=Errors.INVALID_REQUEST.value)))
         assert (await answer).error_code == Errors.INVALID_REQUEST
         made.answer(SendResponse(reply_to, VoteResponse()))  # Nobody waits for that any more.
+
+
+@story
+async def test_a_fetch_of_an_observer_waits_for_its_turn_and_others_do_not() -> None:
+    """Thousands of observers must not delay the voters' fetches, which commit records."""
+    raft, answered = Raft(), list[Message | None]()
+    made = QuorumRequestHandlers("4.3", raft.take, s.DescribeClusterResponse)
+    made.is_of_observer = lambda request: request.replica_id > 3
+    context = RequestContext("peer", 1, s.RequestHeader(), ClientSession("CONTROLLER", "127.0.0.1", "SSL"))
+
+    def begin(replica_id: int) -> None:
+        made.begin(context, s.FetchRequest(replica_id=replica_id), answered.append)
+
+    for replica_id in (9, 2, 8):
+        begin(replica_id)
+    assert [request.replica_id for request in raft.fetches] == [2]
+    await until(lambda: len(raft.asked) == 3)
+    assert [request.replica_id for request in raft.fetches] == [2, 9, 8]
+    begin(7)
+    await made.close()
+    assert answered == [None] * 4, "a request that waits when the server closes ends too"
+    await asyncio.sleep(0)
+    assert len(raft.asked) == 3
 
 
 @story

@@ -28,17 +28,19 @@ class Share:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ends_s = 0.0
+        self._ends_s: float | None = None  # None before the first request, which no answer precedes.
 
     def begin(self) -> None:
         """Starts a new share: the client has sent a request after it received all answers."""
         self._ends_s = self._loop.time() + SHARE_S
 
     async def go_on(self) -> None:
-        """Called before the next request; waits for other clients once the share is used up."""
-        if self._loop.time() >= self._ends_s:
+        """Called before a request that has already arrived; waits for other clients once the share is used up."""
+        if self._ends_s is not None and self._loop.time() < self._ends_s:
+            return
+        if self._ends_s is not None:
             await next_turn("requests before answers")
-            self.begin()
+        self.begin()
 
 
 def _wake_first(loop: asyncio.AbstractEventLoop, waiting: deque[asyncio.Future[None]]) -> None:

@@ -20,7 +20,6 @@ from kcore._ext import answer_loop as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.direct_connections import DirectConnections, is_supported
 from kcore.net.server import Server
-from kcore.raft.fetching import WOKEN_IN_A_MS
 from kcore.schema.structure import Message
 
 AnswerLoopKind: TypeAlias = Literal["compiled", "plain"]
@@ -28,6 +27,7 @@ ANSWER_LOOPS: Final[tuple[AnswerLoopKind, ...]] = ("compiled", "plain")
 TAKEN_BACK_AT_ONCE: Final = 64  # Connections that the server takes back in one turn of the event loop.
 LARGEST_PATTERN: Final = 4096  # The limit of a request's bytes, its size field included.
 _NANOS: Final = 1_000_000_000
+_ANSWER_NS: Final = 25_000  # As `kcore.raft.intervals.ANSWER_US`, of answers that the loop writes.
 
 Progress: TypeAlias = tuple[int, int, int, int]
 """A follower's end offset, the time of its last fetch (ns), the leader's end offset then, and the time when the
@@ -64,7 +64,7 @@ class AnswerLoop:
         self.loop = kernel.Loop(
             unsent_bytes=limits.unsent_bytes,
             idle_ns=int(limits.idle_s * _NANOS),
-            turn_ns_each=_NANOS // 1000 // WOKEN_IN_A_MS,
+            turn_ns_each=_ANSWER_NS,
         )
         self._server, self._fail = server, fail
         self._feeds: list[Feed] = []

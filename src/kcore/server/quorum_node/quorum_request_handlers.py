@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 from itertools import count
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
 from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
@@ -18,6 +18,7 @@ from kcore.net.adoption import Direct
 from kcore.net.connection_metrics import Metrics
 from kcore.net.framed_connection import Encoded
 from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.time_share import TimeShare
 from kcore.net.request_context import ClientSession
 from kcore.net.requests import Answer
 from kcore.net.security.sasl_server import SaslListener
@@ -65,6 +66,13 @@ _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
 TakeRequest = Callable[[Message, int, Hashable], None]
 
 
+class _Asking(NamedTuple):
+    """A request without a task that is not answered yet."""
+
+    answer: Answer
+    may_wait: bool
+
+
 def apis_of(level: str) -> dict[str, tuple[int, int]]:
     """The lowest and the highest version of each API, by its name, that a release's controllers serve."""
     raft = {
@@ -88,6 +96,7 @@ class QuorumRequestHandlers:
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
     audit: AuditLog | None = None  # May be set before `open`.
     throttle: RequestThrottle | None = None  # Applies request quotas of clients, if there are any.
+    is_of_observer: Callable[[FetchRequest], bool] = staticmethod(lambda _: False)  # True for an observer at a leader.
     _audits_itself: ClassVar[bool] = False  # Whether a subclass writes the audit log's lines.
 
     def __init__(
@@ -106,7 +115,8 @@ class QuorumRequestHandlers:
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
-        self._direct: dict[Hashable, Answer] = {}  # The answers of requests without a task.
+        self._direct: dict[Hashable, _Asking] = {}  # The requests without a task.
+        self._observers = TimeShare()  # Fetches of observers that Python answers, and their late responses.
         self._begins: Hashable = None  # The reply id of the request that `take` is handling; None between requests.
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Responses that `_write_late` writes.
         self._ids = count()
@@ -209,8 +219,9 @@ class QuorumRequestHandlers:
         for future in self._waiting.values():
             future.cancel()
         self._waiting.clear()
-        for answer in self._direct.values():
-            answer(None)
+        self._observers.clear()
+        for asking in self._direct.values():
+            asking.answer(None)
         self._direct.clear()
         if self._server is not None:
             await self._server.close()
@@ -221,14 +232,16 @@ class QuorumRequestHandlers:
 
     def answer_to(self, reply_to: Hashable, response: Message | None) -> None:
         """Hands the response to the request with this reply id; None closes the request's connection."""
-        if (answer := self._direct.pop(reply_to, None)) is None:
+        if (asking := self._direct.pop(reply_to, None)) is None:
             future = self._waiting.pop(reply_to, None)
             if future is not None and not future.done():
                 future.set_result(response)
         elif reply_to == self._begins:
-            answer(response)
+            asking.answer(response)
+        elif asking.may_wait:
+            self._observers.add(partial(asking.answer, response))
         else:
-            self._late.append((answer, response))
+            self._late.append((asking.answer, response))
             if len(self._late) == 1:
                 asyncio.get_running_loop().call_soon(self._write_late)
 
@@ -254,11 +267,20 @@ class QuorumRequestHandlers:
         if self._followers is not None and (owed := self._followers.owed_to(context.connection_id, request)):
             answer(owed)
             return
-        self._begin(partial(self._take, request, context.version), answer)
+        is_counted = self.throttle is not None and self.throttle.is_on  # A quota counts the time until `begin` returns.
+        may_wait = isinstance(request, FetchRequest) and not is_counted and self.is_of_observer(request)
+        self._begin(partial(self._take, request, context.version), answer, may_wait=may_wait)
 
-    def _begin(self, ask: Callable[[Hashable], None], answer: Answer) -> None:
-        reply_to = self._begins = next(self._ids)
-        self._direct[reply_to] = answer
+    def _begin(self, ask: Callable[[Hashable], None], answer: Answer, *, may_wait: bool = False) -> None:
+        reply_to = next(self._ids)
+        self._direct[reply_to] = _Asking(answer, may_wait)
+        if may_wait:
+            self._observers.add(partial(self._ask, ask, reply_to))
+        else:
+            self._ask(ask, reply_to)
+
+    def _ask(self, ask: Callable[[Hashable], None], reply_to: Hashable) -> None:
+        self._begins = reply_to
         try:
             ask(reply_to)
         finally:

@@ -33,6 +33,7 @@ from kcore.raft.effects import (
     Stopped,
     StoreElection,
 )
+from kcore.raft.fetching import is_of_observer
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership.cluster_id import ClusterIdKnown, ClusterIdMaker
 from kcore.raft.membership.replicas import ElectionState
@@ -138,6 +139,7 @@ class QuorumServer:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._super_users, self._limits = super_users, limits
         self._handlers, self._answer_loop_kind, self._security = self._new_handlers(), answer_loop, security
+        self._handlers.is_of_observer = partial(is_of_observer, self.node)
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
         self._peers = QuorumPeers(config.level, client_id, self._responded, self._refused, self._outgoing)

@@ -1,0 +1,38 @@
+"""The intervals at which a leader answers observers, and the fetches that may wait."""
+
+from typing import Any
+
+from kcore.raft.fetching import is_of_observer
+from kcore.raft.intervals import ANSWER_US, LONGEST_US, Intervals
+from kcore.raft.raft_config import FETCH_MAX_WAIT_MS
+from raft.replication import committed_leader, fetch_request, fetched
+
+
+def test_observers_that_find_records_at_once_begin_an_interval_too() -> None:
+    """Otherwise the fetches of thousands of brokers, each a record late, would each be answered alone."""
+    node = committed_leader()
+    asked = [object() for _ in range(1000 // ANSWER_US + 1)]
+    *first, last = [fetched(behind(node, replica, 1000), replica) for replica in asked]
+    assert all(first) and last is None
+    assert node.next_deadline_ms == 1001 and fetched(node.on_timer(1001), asked[-1]) is not None
+    assert fetched(behind(node, voter := object(), 1001, replica_id=3), voter) is not None
+
+
+def behind(node: Any, reply_to: object, now_ms: int, replica_id: int = 99) -> list[Any]:
+    """The effects of a fetch that lacks a committed record."""
+    found: list[Any] = node.on_request(fetch_request(0, 0, replica=replica_id), 18, reply_to, now_ms)
+    return found
+
+
+def test_only_observers_fetches_at_a_leader_may_wait() -> None:
+    node = committed_leader()
+    assert is_of_observer(node, fetch_request(1, replica=99))
+    assert not is_of_observer(node, fetch_request(1, replica=3)), "the fetches of voters commit records"
+    node.resign(1, 1000)
+    assert not is_of_observer(node, fetch_request(1, replica=99))
+
+
+def test_an_interval_ends_before_a_fetch_has_waited_for_its_time_out() -> None:
+    intervals = Intervals()
+    intervals.begin(1000, 1_000_000, doubles=True)
+    assert intervals.end_ms == 1000 + LONGEST_US // 1000 < 1000 + FETCH_MAX_WAIT_MS
