@@ -20,6 +20,13 @@ def test_it_looks_seldom_inside_and_is_as_before_afterwards() -> None:
     assert state() == before
 
 
+def test_a_collection_of_new_objects_is_short() -> None:
+    """The event loop of a server waits for it, and one of the second generation has the objects of two."""
+    with rare_collections():
+        young, second, third = gc.get_threshold()
+    assert young * (second + 1) <= 2_000 <= young * second * third / 1_000
+
+
 def test_an_error_gives_it_back() -> None:
     before = state()
     with pytest.raises(KeyError), rare_collections():

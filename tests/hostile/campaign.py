@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ MOST_GROWTH_OVER_TLS = 256 << 20
 MOST_LEFT = 40  # Descriptors and threads beyond those before: pools that stay.
 MOST_THREADS = 60
 SETTLES_S = 15.0
+IDLE_S, IDLE_CORES = 0.3, 0.1  # A server that uses fewer cores for so long has no work of attackers left.
 STEADY_S = 1.0
 MOST_LINES_PER_S = 20.0
 MOST_LINES = 200
@@ -93,16 +95,21 @@ class Row:
 
 
 class Client:
-    """The well-behaved one: a request each 10 ms, on one connection, which it opens again where it is closed."""
+    """The well-behaved client: a request in each 10 ms on one connection, which it opens again after a failure.
 
-    def __init__(self, target: Target) -> None:
-        self._target, self._connection = target, None
+    The time within the 10 ms is random. Attackers send on a schedule of 10 ms, too: at fixed times either each of
+    their requests would meet one of this client, or none would.
+    """
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self._target, self._connection, self._dice = target, None, random.Random(seed)
         self._request, self._version = _request_of(target)
 
     async def window(self, seconds: float) -> Window:
         found, begin = Window(), time.monotonic()
         for number in range(int(seconds * CLIENT_PER_S)):
-            await asyncio.sleep(max(0.0, begin + number / CLIENT_PER_S - time.monotonic()))
+            due = begin + (number + self._dice.random()) / CLIENT_PER_S
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
             if time.monotonic() - begin > 2 * seconds + 5:
                 break  # It is hardly served at all.
             before = time.monotonic()
@@ -207,17 +214,28 @@ def measured(running: Running, attack: str, *, seconds: float, rounds: int, seed
     row.rss_before = row.rss_peak = _rss(running.pid)
     row.held_before = row.held_peak = _steady(running.pid)
     with Attackers(attack, running.target, seed) as attackers:
-        asyncio.run(_rounds(running, row, attackers, seconds, rounds))
+        asyncio.run(_rounds(running, row, attackers, seconds, rounds, seed))
     _settle(running.pid, row)
     row.rss_after, row.log_lines = _rss(running.pid), _lines(running.log) - lines_before
     row.findings = [*_findings(row), *(f"in its log: {each[:300]}" for each in running.faults()[faults_before:][:3])]
     return row
 
 
-async def _rounds(running: Running, row: Row, attackers: Attackers, seconds: float, rounds: int) -> None:
-    client = Client(running.target)
+async def _idle(pid: int) -> None:
+    """Waits until the server has ended the attackers' requests, which outlive their connections; SETTLES_S at most."""
+    end = time.monotonic() + SETTLES_S
+    while time.monotonic() < end:
+        before_s, begin = _cpu(pid), time.monotonic()
+        await asyncio.sleep(IDLE_S)
+        if _cpu(pid) - before_s < IDLE_CORES * (time.monotonic() - begin):
+            return
+
+
+async def _rounds(running: Running, row: Row, attackers: Attackers, seconds: float, rounds: int, seed: int) -> None:
+    client = Client(running.target, seed)
     await client.window(0.3)
     for _ in range(rounds):
+        await _idle(running.pid)
         alone = await client.window(seconds)
         row.alone.append((alone.at(50), alone.at(99)))
         before = attackers.cpu_s, _cpu(running.pid), time.monotonic()
@@ -231,7 +249,7 @@ async def _rounds(running: Running, row: Row, attackers: Attackers, seconds: flo
         row.server_cores += (_cpu(running.pid) - before[1]) / took / rounds
         row.beside.append((beside.at(50), beside.at(99)))
         row.failures += alone.failures + beside.failures
-        await asyncio.sleep(0.2)
+    await _idle(running.pid)
     last = await client.window(0.2)
     if last.failures:
         row.findings.append(f"after the attack the client is not served: {dict(last.failures)}")

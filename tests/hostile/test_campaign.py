@@ -1,13 +1,16 @@
 """A short run of ci/hostile at each server that needs no Java: errors, memory, log, and that it serves on. No times."""
 
+import asyncio
 import json
 import socket
 from collections import Counter
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
+from hostile import campaign
 from hostile.attacks import ATTACKS, OVER_TLS, errors_in
 from hostile.campaign import MOST_GROWTH, MOST_GROWTH_OVER_TLS, MOST_LEFT, MOST_THREADS, Row, _findings, measured
 from hostile.command import line_of, options_of
@@ -88,6 +91,35 @@ def test_the_errors_that_attackers_get() -> None:
     assert answer(frame) == "NONE of Metadata 12"
     refused = CreateTopicsRequest(topics=[])
     assert errors_in(framed(refused, 7), b"\0\0") == "unread"
+
+
+def test_the_client_is_alone_only_once_the_server_has_ended_the_work_of_attackers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request that has begun runs to its end, even if its client is gone."""
+    used_s = [float(each) for each in (0, 1_000, 1_000, 2_000, 2_000, 2_000)]
+    monkeypatch.setattr(campaign, "IDLE_S", 0.001)
+    monkeypatch.setattr(campaign, "_cpu", lambda pid: used_s.pop(0))
+    asyncio.run(campaign._idle(1))
+    assert used_s == []
+
+
+def test_the_client_sends_at_random_times_so_that_it_meets_attackers_by_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeps_s: list[float] = []
+
+    async def sleep(sleep_s: float) -> None:
+        sleeps_s.append(sleep_s)
+
+    async def ask() -> None:
+        pass
+
+    monkeypatch.setattr(campaign, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(campaign, "time", SimpleNamespace(monotonic=float))
+    client = campaign.Client(Target("any", 1, "", apis={"DescribeCluster": (0, 1)}), 1)
+    monkeypatch.setattr(client, "_ask", ask)
+    asyncio.run(client.window(0.2))
+    assert [int(each * campaign.CLIENT_PER_S) for each in sleeps_s] == [*range(20)]
+    assert len({round(each * campaign.CLIENT_PER_S % 1, 6) for each in sleeps_s}) == 20
 
 
 def test_what_is_a_finding() -> None:

@@ -14,7 +14,9 @@ from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.requests import FEW_VALUES
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponsePartition, MetadataResponseTopic
+from kcore.schema.configs import DescribeConfigsResponse, DescribeConfigsResult
 from kcore.schema.structure import Struct
+from kcore.server.answers import fitting
 from net.loops import request_frame, story
 
 APIS = {"Metadata": (0, 12)}
@@ -116,6 +118,11 @@ async def test_one_that_waits_no_more_costs_no_turn() -> None:
     for _ in range(5):  # A turn to be cancelled, one to be woken and one to go on for each of the two.
         await asyncio.sleep(0)
     assert done == ["b", "d"]
+
+
+def test_messages_of_an_answer_are_checked_in_short_steps() -> None:
+    answer = DescribeConfigsResponse(results=[DescribeConfigsResult(configs=[])] * 10_000)
+    assert len([*fitting(answer)]) >= 10
 
 
 def partitions(count: int) -> list[MetadataResponsePartition]:

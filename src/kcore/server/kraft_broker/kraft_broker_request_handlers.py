@@ -18,7 +18,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.topic_names import reason_invalid
-from kcore.net.limits.work_in_parts import next_turn
+from kcore.net.limits.work_in_parts import Parts
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
@@ -148,7 +148,6 @@ OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers"
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
 MOST_SETTINGS: Final = 500_000  # The limit of a response to DescribeConfigs.
-SETTINGS_AT_ONCE: Final = 10  # Settings or empty resources after which the event loop serves other requests.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
@@ -269,16 +268,15 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return DescribeConfigsResponse(results=results)
         describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
         found: dict[Hashable, DescribeConfigsResult] = {}
-        left = MOST_SETTINGS
+        left, parts = MOST_SETTINGS, Parts()
         for each in request.resources:
+            await parts.go_on()
             names = each.configuration_keys
             key = each.resource_type, each.resource_name, None if names is None else tuple(names)
             if key in found:
                 continue
             found[key] = described = describing.result(each) if left > 0 else _too_many(each)
             left -= len(described.configs)
-            if len(described.configs) >= SETTINGS_AT_ONCE or len(found) % SETTINGS_AT_ONCE == 0:
-                await next_turn()
         return DescribeConfigsResponse(results=[*found.values()])
 
 
