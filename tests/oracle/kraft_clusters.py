@@ -61,6 +61,8 @@ HEAP: Final = "384m"
 SERVER_STARTED: Final = "Kafka Server started"
 FIRST_CONTROLLER: Final = 101
 CORDONED: Final = "cordoned.log.dirs"
+UNCORDONED: Final = f"{CORDONED}=\n"
+"""For `of_brokers`: controllers of 4.4.0 place no replicas at brokers with cordoned directories, as kcore's are."""
 REAL: Final = os.environ.get("KCORE_ORACLE_CONTROLLERS") == "kafka"
 """Whether the clusters of this run have Kafka's own controllers, to see what the tests make of them."""
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from kcore.measure.processes.local_process import free_ports
-from oracle.kafka_tools import CONSOLE_CONSUMER, OLDER_RELEASE, TOPICS, tool_command
+from oracle.kafka_tools import CONSOLE_CONSUMER, RELEASE, TOPICS, tool_command
 from pages.markdown import ROOT, blocks_of
 
 MAIN_CLASSES = {
@@ -23,7 +23,7 @@ def distribution(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     for script, main in MAIN_CLASSES.items():
         path = folder / "bin" / script
-        command = " ".join(f"'{each}'" for each in tool_command(main, release=OLDER_RELEASE))
+        command = " ".join(f"'{each}'" for each in tool_command(main, release=RELEASE))
         path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         path.chmod(0o755)
     return folder
@@ -34,7 +34,7 @@ def walk_through(kafka: Path, demo: Path) -> str:
     page = (ROOT / "docs" / "guides" / "control.md").read_text("utf-8")
     lines = [line.removeprefix("   ") for block in blocks_of(page) for line in block.body.splitlines()]
     text = "\n".join(lines)
-    given = {"~/kafka_2.13-4.3.1": str(kafka), "~/kcore-demo": str(demo), "1909$id": "$(port $id)"}
+    given = {f"~/kafka_2.13-{RELEASE}": str(kafka), "~/kcore-demo": str(demo), "1909$id": "$(port $id)"}
     given |= dict(
         zip(("127.0.0.1:9093", "127.0.0.1:19091"), (f"127.0.0.1:{each}" for each in free_ports(2)), strict=True)
     )

@@ -20,6 +20,7 @@ from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.raft.raft_format import format_directory
+from kcore.storage.raft.snapshot import BOOTSTRAP, write_bootstrap
 from raft.batches import snapshot_batches
 from releases.newer import KNOWN, SAYS, UNKNOWN, batches, level, topic
 
@@ -105,6 +106,19 @@ def test_a_process_does_not_start(command: Callable[[Path, int], list[object]], 
     assert line.startswith(f"kcore: {says(kind)}")
     assert not (folder / "quorum-state").exists(), "it did not vote"
     assert (folder / f"{0:020}.log").read_bytes() == log_of(kind)
+
+
+@EVERY
+def test_a_controller_does_not_start_with_a_newer_bootstrap_checkpoint(kind: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    format_directory(data, node_id=1, features={"metadata.version": 30}, cluster_id=CLUSTER)
+    write_bootstrap(data, [level(30), UNKNOWN[kind]], time_ms=1)
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    done = kcore(*controller(tmp_path, *free_ports(1)))
+    assert done.exit_code == 2
+    [line] = done.output.splitlines()
+    assert line.startswith(f"kcore: {says(kind, str(data / BOOTSTRAP))}")
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == before, "it stored nothing"
 
 
 # Tools: they read on.

@@ -6,15 +6,14 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
-import kafka.server.ClientRequestQuotaManager;
+import kafka.server.*;  // ClientRequestQuotaManager up to 4.3.
 import org.apache.kafka.common.metrics.Metrics;
 import org.apache.kafka.common.metrics.Quota;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.network.Session;
 import org.apache.kafka.server.config.ClientQuotaManagerConfig;
-import org.apache.kafka.server.quota.ClientQuotaEntity;
-import org.apache.kafka.server.quota.ClientQuotaManager;
+import org.apache.kafka.server.quota.*;  // It is here from 4.4.0 on.
 
 /**
  * Prints what Kafka's ClientRequestQuotaManager decides: a story a line, as JSON.

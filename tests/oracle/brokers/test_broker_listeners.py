@@ -71,10 +71,10 @@ from kcore.schema.transactions import (
 )
 from kcore.types import ZERO_UUID
 from net.authority import Authority, client_tls
-from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, OLDER_RELEASE, TOPICS
+from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, OLDER_RELEASE, RELEASE, TOPICS
 from oracle.kcore_brokers import until
 from oracle.kraft.test_kraft_security import CONSOLE_PRODUCER
-from oracle.kraft_clusters import FIRST_CONTROLLER, KraftCluster
+from oracle.kraft_clusters import FIRST_CONTROLLER, UNCORDONED, KraftCluster
 from oracle.zk.test_listener_security import (
     COMERS,
     LIMITS,
@@ -101,7 +101,7 @@ CREATES: Final = "auto.create.topics.enable=true\n"
 class SecureMixed(KraftCluster):
     """Brokers 1 and 2 are kcore's."""
 
-    def __init__(self, authority: Authority, *, real_controllers: bool) -> None:
+    def __init__(self, authority: Authority, *, real_controllers: bool, release: str) -> None:
         self.authority = authority
         both = OF_BOTH.format(keystore=authority.keystore("node"), trusted=authority.trusted)
         words = {"plain": MODULES["PLAIN"], "scram": MODULES["SCRAM-SHA-512"], "password": PASSWORD}
@@ -110,11 +110,11 @@ class SecureMixed(KraftCluster):
             controllers=1,
             brokers=3,
             properties=OF_CONTROLLERS.format(**words) + both,
-            of_brokers=OF_BROKERS.replace("{address}", "{{address}}").format(**words) + both + CREATES,
+            of_brokers=OF_BROKERS.replace("{address}", "{{address}}").format(**words) + both + CREATES + UNCORDONED,
             options=[option for each in scram for option in ("--add-scram", each)],
             real=[FIRST_CONTROLLER] if real_controllers else [],
             kcore_brokers=[1, 2],
-            release=OLDER_RELEASE,  # From 4.4.0 on, controllers place no replicas at cordoned brokers.
+            release=release,
         )
 
     def user(self, name: str) -> tuple[object, ...]:
@@ -141,9 +141,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-@pytest.fixture(scope="module", params=["kafka", "kcore"])
+@pytest.fixture(scope="module", params=[("kafka", RELEASE), ("kcore", RELEASE), ("kafka", OLDER_RELEASE)], ids=str)
 def cluster(request: pytest.FixtureRequest, authority: Authority) -> Iterator[SecureMixed]:
-    with SecureMixed(authority, real_controllers=request.param == "kafka") as made:
+    controllers, release = request.param
+    with SecureMixed(authority, real_controllers=controllers == "kafka", release=release) as made:
         replicas = "1:2:3,2:3:1,3:1:2"
         made.tool(TOPICS, *made.user("admin"), "--create", "--topic", TOPIC, "--replica-assignment", replicas)
         yield made

@@ -5,14 +5,18 @@ import subprocess
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from controller.rules.test_rate_quotas import throttled
 from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
+from oracle.kafka_tools import OLDER_RELEASE, RELEASE
 
 
-def test_clients_are_throttled_as_kafka_throttles_them() -> None:
+@pytest.mark.parametrize("release", [RELEASE, OLDER_RELEASE])
+def test_clients_are_throttled_as_kafka_throttles_them(release: str) -> None:
     seed = str(Random().getrandbits(32))
-    command = [str(java_home() / "bin" / "java"), "-cp", f"{kafka_jars('4.3.1')}/*"]
+    command = [str(java_home() / "bin" / "java"), "-cp", f"{kafka_jars(release)}/*"]
     program = Path(__file__).with_name("RequestQuotaFacts.java")
     done = subprocess.run(
         [*command, str(program), seed, "300"], capture_output=True, encoding="utf-8", check=True, timeout=120

@@ -55,7 +55,7 @@ PROGRESS: Final = 20  # Records that are acknowledged after a round.
 # Errors of a broker whose disk is lost.
 OF_LOST: Final = (
     *("goes offline: ", "was not closed: ", "the directory of the metadata log, ", " cannot go on: "),
-    " was not written: ",
+    *(" was not written: ", "The node goes on with its open files"),
 )
 
 

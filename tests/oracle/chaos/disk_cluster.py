@@ -18,7 +18,6 @@ from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import Uuid
 from oracle.chaos.kraft_kills import Controllers
 from oracle.forked import ForkedNode
-from oracle.kafka_tools import OLDER_RELEASE
 from oracle.kraft_clusters import Node
 
 BROKERS: Final = (1, 2, 3)
@@ -32,6 +31,8 @@ controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 listeners=PLAINTEXT://{address}
 log.dirs={data}
+cordoned.log.dirs=
+offsets.topic.num.partitions=1
 log.segment.bytes=1048576
 broker.heartbeat.interval.ms=300
 replica.lag.time.max.ms=3000
@@ -155,9 +156,7 @@ class DiskCluster(Controllers):
     def __init__(self, *, controllers: int = 3, mounted: bool = True) -> None:
         self.disks: dict[int, list[Disk]] = {}
         self._is_mounted = mounted
-        super().__init__(
-            controllers=controllers, brokers=len(BROKERS), properties=OF_CONTROLLERS, release=OLDER_RELEASE
-        )
+        super().__init__(controllers=controllers, brokers=len(BROKERS), properties=OF_CONTROLLERS)
 
     def _broker(self, node_id: int, port: int, second_port: int) -> Node:
         place = self.folder / f"broker-{node_id}"

@@ -29,9 +29,9 @@ from kcore.schema.structure import Message
 from kcore.storage.meta_properties import read_meta_properties, write_meta_properties
 from kcore.types import Uuid
 from oracle.chaos.kraft_checks import active_controller
-from oracle.kafka_tools import LOG_DIRS, OLDER_RELEASE, REASSIGN, TOPICS, tool_command
+from oracle.kafka_tools import LOG_DIRS, REASSIGN, TOPICS, tool_command
 from oracle.kcore_brokers import Seen, topic_at, until
-from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE_BROKER, KraftCluster, Node
+from oracle.kraft_clusters import FIRST_CONTROLLER, KCORE_BROKER, UNCORDONED, KraftCluster, Node
 from oracle.librdkafka_clients import configuration
 
 SIZE: Final = "64m"
@@ -49,7 +49,7 @@ MOVED: Final[dict[int, Sequence[str]]] = {
     2: ("data", "data-3", "data-3", "data-2", "data-2", "data"),
 }
 PROPERTIES: Final = "auto.leader.rebalance.enable=false\n"
-OF_BROKERS: Final = "replica.lag.time.max.ms=4000\nlog.segment.bytes=1048576\n"
+OF_BROKERS: Final = f"replica.lag.time.max.ms=4000\nlog.segment.bytes=1048576\n{UNCORDONED}"
 # The lines that kcore's and Kafka's brokers log when a directory has failed (ReplicaManager.handleLogDirFailure).
 NOTICED: Final = ("goes offline", "Stopping serving logs in dir")
 REGISTERED: Final = ("is registered with epoch", "Successfully registered broker")
@@ -228,8 +228,8 @@ ON_DISKS: Final = [(each.broker_id, each.name) for each in LOSSES.values() if no
 class Disks(KraftCluster):
     """Two brokers with two and three log directories, and three controllers."""
 
-    def __init__(self, brokers: tuple[str, str], controllers: str) -> None:
-        """Each is `kafka` or `kcore`."""
+    def __init__(self, brokers: tuple[str, str], controllers: str, release: str) -> None:
+        """Each broker is `kafka` or `kcore`, and so are all controllers."""
         super().__init__(
             controllers=3,
             brokers=2,
@@ -238,7 +238,7 @@ class Disks(KraftCluster):
             log_dirs=PER_BROKER,
             real=range(FIRST_CONTROLLER, FIRST_CONTROLLER + 3) if controllers == "kafka" else [],
             kcore_brokers=[broker_id for broker_id, kind in enumerate(brokers, 1) if kind == "kcore"],
-            release=OLDER_RELEASE,  # From 4.4.0 on, controllers move no replicas to cordoned brokers.
+            release=release,
         )
 
     def start(self) -> None:

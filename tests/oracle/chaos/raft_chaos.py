@@ -23,6 +23,7 @@ from kcore.server.quorum_node.describe import describe_quorum
 from kcore.storage.log.partition_folder import segment_files
 from kcore.wire.record_batch import RecordBatches, scan_batches
 from oracle.chaos.kraft_kills import shown_at_failure
+from oracle.kafka_tools import RELEASE
 from oracle.observer import Observer
 from oracle.raft_quorums import Member, RaftQuorum
 
@@ -169,7 +170,7 @@ def _epoch_at(batches: RecordBatches, offset: int) -> int:
 def run(seed: int, kills: int, say: bool = False) -> Story:
     """The whole; an assertion tells what went wrong, and the nodes' logs are printed then."""
     story = Story(seed)
-    with RaftQuorum("4.3.1", real=0, kcore=3, options=(*OPTIONS, *LOAD)) as quorum, shown_at_failure(quorum.voters):
+    with RaftQuorum(RELEASE, real=0, kcore=3, options=(*OPTIONS, *LOAD)) as quorum, shown_at_failure(quorum.voters):
         watch = asyncio.run(play(quorum, story, kills, say))
         quorum.stop(*quorum.voters)
         check(quorum, story, watch)

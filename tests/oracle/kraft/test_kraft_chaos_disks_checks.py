@@ -12,11 +12,13 @@ from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
+from kcore.server.quorum_node.directory_watch import DirectoryWatch
 from kcore.storage.log.segment import segment_path
 from kcore.types import Uuid
 from kcore.wire.encoded_records import EncodedRecords
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.records import decode_records
+from oracle.chaos.disk_chaos import OF_LOST
 from oracle.chaos.disk_checks import (
     Place,
     check_replicas_equal,
@@ -176,6 +178,22 @@ def test_what_no_fault_excuses_is_found_in_a_log() -> None:
     assert unexpected(said, ["goes offline: "]) == ["Traceback (most recent call last):"]
     assert unexpected(said[:2], ()) == [said[1]]
     assert unexpected(["... CRITICAL it cannot go on"], ()) == ["... CRITICAL it cannot go on"]
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_lost_disk_explains_that_the_metadata_log_is_gone(
+    is_replaced: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    watch = DirectoryWatch(folder)
+    folder.rename(tmp_path / "away")
+    if is_replaced:
+        folder.mkdir()
+    watch.look()
+    [logged] = [f"... {record.levelname} {record.getMessage()}" for record in caplog.records]
+    assert unexpected([logged], ()) == [logged]
+    assert unexpected([logged], OF_LOST) == []
 
 
 # The plan.

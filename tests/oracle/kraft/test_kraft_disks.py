@@ -16,27 +16,29 @@ import pytest
 
 from oracle.chaos.kraft_checks import active_controller
 from oracle.chaos.kraft_disks import LOSSES, MOVED, MOVING, NOTICED, PLACES, REGISTERED, REPLICAS, Disks, Loss
+from oracle.kafka_tools import OLDER_RELEASE, RELEASE
 from oracle.kcore_brokers import Seen
 from oracle.kraft.test_kraft_broker import load, progress
 from oracle.kraft_clusters import Node
 
 DIGITS: Final = 4000  # So that segments of a MiB are full within seconds.
 CLUSTERS: Final = (
-    # Brokers 1 and 2, controllers.
-    ("kafka", "kafka", "kafka"),
-    ("kafka", "kafka", "kcore"),
-    ("kcore", "kcore", "kafka"),
-    ("kcore", "kcore", "kcore"),
-    ("kafka", "kcore", "kafka"),
-    ("kcore", "kafka", "kcore"),
+    # Brokers 1 and 2, controllers, and the release of all.
+    ("kafka", "kafka", "kafka", RELEASE),
+    ("kafka", "kafka", "kcore", RELEASE),
+    ("kcore", "kcore", "kafka", RELEASE),
+    ("kcore", "kcore", "kcore", RELEASE),
+    ("kafka", "kcore", "kafka", RELEASE),
+    ("kcore", "kafka", "kcore", RELEASE),
+    ("kcore", "kafka", "kcore", OLDER_RELEASE),
 )
 PRINTED: Final = json.loads(Path(__file__).with_name("kraft_disks_printed.json").read_text())
 
 
 @pytest.fixture(scope="module", params=CLUSTERS, ids="-".join)
 def cluster(request: pytest.FixtureRequest) -> Iterator[Disks]:
-    first, second, controllers = request.param
-    with Disks((first, second), controllers) as made:
+    first, second, controllers, release = request.param
+    with Disks((first, second), controllers, release) as made:
         yield made
 
 

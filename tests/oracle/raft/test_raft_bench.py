@@ -2,13 +2,14 @@
 
 import pytest
 
+from kcore.measure.processes.target import KAFKA, Target
 from kcore.measure.raft_bench.nodes import Load
 from kcore.measure.raft_bench.run_raft_bench import nodes_of
 
 
-@pytest.mark.parametrize("system", ["kcore", "kafka-4.3.1", "kafka-3.9.1"])
+@pytest.mark.parametrize("system", ["kcore", KAFKA, "kafka-3.9.1"])
 def test_three_nodes_commit(system: str) -> None:
-    with nodes_of(system, Load(2_000, 256, 0)) as nodes:
+    with nodes_of(Target.parse(system, own=("kcore",)), Load(2_000, 256, 0)) as nodes:
         measured = nodes.measure(20, 15)
     assert measured.bytes_per_s > 0
     assert 0 < measured.p75_ms <= measured.p99_ms <= measured.p999_ms

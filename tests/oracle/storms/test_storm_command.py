@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from kcore.measure.processes.kafka_quorum import KafkaQuorum
+from kcore.measure.processes.target import KAFKA
 from oracle.clusters import image_of
+from oracle.kafka_tools import RELEASE
 from spark.test_standalone import master as master
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
@@ -43,7 +45,7 @@ def left_behind(folder: Path) -> list[str]:
     return folders + processes
 
 
-@pytest.mark.parametrize("target", ["kafka-4.3.1", "kcore-kraft"])
+@pytest.mark.parametrize("target", [KAFKA, "kcore-kraft"])
 def test_a_broker_is_lost_on_controllers_that_are_started_for_it(target: str, tmp_path: Path):
     done, rows = storm(tmp_path, "broker-lost", "--target", target)
     assert done.returncode == 0, done.stderr
@@ -62,7 +64,7 @@ def test_a_broker_is_lost_on_controllers_that_are_started_for_it(target: str, tm
 
 
 def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
-    with KafkaQuorum("4.3.1", heap="512m", first_node_id=7) as kafka:
+    with KafkaQuorum(RELEASE, heap="512m", first_node_id=7) as kafka:
         address = f"localhost:{kafka.nodes[0].port}"
         done, rows = storm(tmp_path, "broker-lost", "--target", address)
         assert done.returncode == 0, done.stderr
@@ -72,7 +74,7 @@ def test_a_cluster_of_others_is_as_it_was_before(tmp_path: Path):
 
 
 def test_a_directory_is_lost_by_a_broker_on_spark(tmp_path: Path):
-    done, rows = storm(tmp_path, "dir-lost", "--target", "kafka-4.3.1", "--master", "local[2]")
+    done, rows = storm(tmp_path, "dir-lost", "--target", KAFKA, "--master", "local[2]")
     assert done.returncode == 0, done.stderr
     assert "left out" not in done.stderr
     lost = rows[2]

@@ -1,4 +1,4 @@
-"""The limits of a real Kafka 4.3.1 controller, as the storm shows them."""
+"""The limits of a real Kafka 4.4.0 controller, as the storm shows them."""
 
 import json
 import os
@@ -42,10 +42,16 @@ def test_a_request_of_10_000_records_makes_topics_and_one_more_is_refused_whole(
     )
 
 
+def test_a_request_of_10_001_new_partitions_is_refused_whole(shown: dict[str, dict]):
+    """Controllers of 4.3.1 answer with UNKNOWN_SERVER_ERROR, and create 10,000."""
+    assert shown["limit-partitions"]["changes"] == 0
+    refused = "POLICY_VIOLATION (Excessively large number of additional partitions per request.); 0 are made"
+    assert shown["limit-partitions"]["note"].endswith(refused)
+
+
 @pytest.mark.parametrize(
     ("scenario", "answered"),
     [
-        ("limit-partitions", "UNKNOWN_SERVER_ERROR; 10,000 are made"),
         ("limit-reassign", "10,000 x done, 1 x UNKNOWN_SERVER_ERROR; 10,000 are changed"),
         ("limit-delete", "10,000 x done, 1 x UNKNOWN_SERVER_ERROR; 10,000 are deleted"),
     ],

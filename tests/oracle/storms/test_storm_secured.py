@@ -10,7 +10,7 @@ import pytest
 from kcore.errors import TargetError
 from kcore.measure.hollow.fleet import Fleet, Options
 from kcore.measure.hollow.quorum_client import Quorum
-from kcore.measure.processes.target import Target
+from kcore.measure.processes.target import KAFKA, Target
 from kcore.measure.storm.run_security import RunSecurity
 from kcore.measure.storm.targets import started
 from kcore.net.security.client_security import Sasl
@@ -25,7 +25,7 @@ BROKERS = 20
 @pytest.fixture(scope="module", params=["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
 def controllers(request: pytest.FixtureRequest) -> Iterator[tuple[list[str], RunSecurity]]:
     made = RunSecurity.made(request.param)
-    with started(Target.parse("kafka-4.3.1").secured(request.param), 1, "1g", (), made) as processes:
+    with started(Target.parse(KAFKA).secured(request.param), 1, "1g", (), made) as processes:
         assert processes is not None
         yield processes.bootstrap, made
 

@@ -1,4 +1,4 @@
-"""Kafka 4.3.1's controller and kcore's under the same storm: every partition comes to the same state."""
+"""Kafka 4.4.0's controller and kcore's under the same storm: every partition comes to the same state."""
 
 import asyncio
 import json
@@ -17,13 +17,15 @@ from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes.controller_quorum import ControllerQuorum
 from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from kcore.measure.processes.kcore_quorum import KcoreQuorum
+from kcore.measure.processes.target import KAFKA
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
 from kcore.measure.storm.kraft.scenarios import NEEDS_OWN_QUORUM, SCENARIOS
 from kcore.metadata.table.partition_state import PartitionState
+from oracle.kafka_tools import RELEASE
 
 BROKERS, RACKS = 9, 3
 SIZES = Sizes(brokers=BROKERS, partitions=450, partitions_per_topic=30, racks=RACKS, seconds=1, restarts=2, leaders=2)
-TARGETS = ("kafka-4.3.1", "kcore-kraft")
+TARGETS = (KAFKA, "kcore-kraft")
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
 LIMIT_S = 300
 
@@ -72,7 +74,7 @@ def comparable(state: PartitionState) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[tuple[States, States]]:
-    with KafkaQuorum("4.3.1", heap="512m") as kafka:
+    with KafkaQuorum(RELEASE, heap="512m") as kafka:
         theirs = asyncio.run(play(kafka))
     with KcoreQuorum() as kcore:
         yield theirs, asyncio.run(play(kcore))

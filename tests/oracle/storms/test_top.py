@@ -18,7 +18,7 @@ def top(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(("release", "dynamic"), [("4.3.1", True), ("3.9.1", False)], ids=str)
+@pytest.mark.parametrize(("release", "dynamic"), [("4.4.0", True), ("3.9.1", False)], ids=str)
 def test_kafkas_own_controllers(release: str, dynamic: bool) -> None:
     with RaftQuorum(release, real=2, kcore=0, dynamic=dynamic, broker=True) as quorum:
         [broker] = quorum.brokers
