@@ -45,7 +45,7 @@ STORMS = ("kraft", "quorum", "300-brokers", "zookeeper", "zookeeper-300")
 
 @dataclass(frozen=True)
 class Event:
-    """What a chart shows: a scenario of KRaft mode, the same of ZooKeeper mode, and the clusters that have it."""
+    """The subject of a chart: a scenario of KRaft mode, the same of ZooKeeper mode, and the clusters that have it."""
 
     title: str
     kraft: str
@@ -145,14 +145,15 @@ def figures(each: Row) -> str:
 
 
 def changes(storms: dict[str, Storm]) -> str:
-    """The releases that are faster or slower than the one before: the changes that exceed the spread."""
-    lines = [row("release", "event", "cluster", "time", "times as long"), "|---|---|---|---|---|"]
-    for before, after in pairwise(RELEASES[:-1]):
+    """The changes between two releases that exceed the spread."""
+    kafka = RELEASES[:-1]
+    lines = [row("from", "to", "event", "cluster", "time", "times as long"), "|---" * 6 + "|"]
+    for before, after in ((ZK[0], kafka[0]), *pairwise(kafka), (kafka[0], kafka[-1])):
         for event in EVENTS.values():
             for shape in event.shapes:
                 rows = found(storms, event, shape)
-                if (cells := changed(rows[before], rows[after])) is not None:
-                    lines.append(row(NAMES[after], event.title, shape.title, *cells))
+                if before in rows and (cells := changed(rows[before], rows[after])) is not None:
+                    lines.append(row(NAMES[before], NAMES[after], event.title, shape.title, *cells))
     return "\n".join([*lines, ""])
 
 

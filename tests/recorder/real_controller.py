@@ -20,13 +20,13 @@ OLD_QUIET = "log4j.rootLogger=OFF\n"
 
 def has_locks(release: str) -> bool:
     """True if the tests have lock files of the release's jars."""
-    return (ORACLE / f"kafka-tools-{release}.lock").exists() or (ORACLE / f"kafka-{release}.lock").exists()
+    return (ORACLE / f"kafka-tools-{release}.lock").exists()
 
 
 def folders_of(release: str) -> tuple[Path, ...]:
     """The folders with the jars of a release and its storage tool."""
-    folders = [] if release == "4.1.2" else [kafka_jars(release)]
-    lock = ORACLE / ("kafka-4.1.2.lock" if release == "4.1.2" else f"kafka-tools-{release}.lock")
+    folders = [] if release == "4.1.2" else [kafka_jars(release)]  # The lock file of 4.1.2 has all jars.
+    lock = ORACLE / f"kafka-tools-{release}.lock"
     return *folders, fetch(lock.read_text(), cache_directory() / lock.stem)
 
 

@@ -47,16 +47,21 @@ def test_kill_9_of_any_one_node(quorum: RaftQuorum) -> None:
     assert_one_log(quorum)
 
 
-def get_ahead(quorum: RaftQuorum) -> tuple[Member, Member]:
-    """A real leader, and another real node that is paused, so that kcore's log is longer: only kcore can come next."""
-    [kcore] = quorum.kcore
-    quorum.await_progress(*quorum.voters)
+def elect_real(quorum: RaftQuorum, kcore: Member) -> Member:
+    """A real node leads, and kcore's follows it."""
     if quorum.leader() is kcore:
         kcore.terminate()
         quorum.leader(*quorum.real)
         kcore.start()
         quorum.await_progress(*quorum.voters)
-    leader = quorum.leader(*quorum.real)
+    return quorum.leader(*quorum.real)
+
+
+def get_ahead(quorum: RaftQuorum) -> tuple[Member, Member]:
+    """A real leader, and another real node that is paused, so that kcore's log is longer: only kcore can come next."""
+    [kcore] = quorum.kcore
+    quorum.await_progress(*quorum.voters)
+    leader = elect_real(quorum, kcore)
     [other] = [each for each in quorum.real if each is not leader]
     other.pause()
     for _ in range(2):  # One may be on its way to the paused node already.

@@ -1,4 +1,4 @@
-"""Every scenario against Kafka 4.3.1's controllers and against kcore's.
+"""Every scenario against Kafka 4.4.0's controllers and against kcore's.
 
 The storm's counts equal the records in the controllers' own logs, and every run ends without a failure.
 """
@@ -37,6 +37,7 @@ from kcore.types import Int64s
 from kcore.wire.metadata_frames import frame_columns
 from kcore.wire.record_batch import scan_batches
 from kcore.wire.records import decode_records
+from oracle.kafka_tools import RELEASE
 
 BROKERS, RACKS = 9, 3
 SIZES = Sizes(
@@ -161,7 +162,7 @@ def stamps_on_disk(folder: Path) -> dict[int, int]:
 
 def quorum_of(target: str, controllers: int) -> ControllerQuorum:
     if target == "kafka":
-        return KafkaQuorum("4.3.1", controllers=controllers, heap="512m")
+        return KafkaQuorum(RELEASE, controllers=controllers, heap="512m")
     return KcoreQuorum(controllers=controllers)
 
 
@@ -273,7 +274,7 @@ def test_batches_carry_the_stamps_that_are_on_disk_and_come_after_them(storm_run
 
 def test_a_batch_that_is_not_held_back_comes_within_20_ms() -> None:
     """The least of several: the machine may have been busy with something else."""
-    with KafkaQuorum("4.3.1", heap="512m", properties=AT_ONCE) as kafka:
+    with KafkaQuorum(RELEASE, heap="512m", properties=AT_ONCE) as kafka:
         gaps = asyncio.run(gaps_of_small_creations(kafka))
     print(f"first change behind its batch's stamp, ms: {sorted(round(gap, 1) for gap in gaps)}")
     assert -2 < min(gaps) < GAP_MS

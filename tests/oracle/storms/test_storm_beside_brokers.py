@@ -24,9 +24,9 @@ from kcore.metadata.table.equality import same_partitions
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.spark.java import java_home
 from oracle.clusters import image_of
+from oracle.kafka_tools import RELEASE
 
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm")
-RELEASE = "4.3.1"
 LIMIT_S = 240
 
 

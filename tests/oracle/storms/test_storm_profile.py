@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from kcore.measure.processes.target import KAFKA
+
 COMMAND = (sys.executable, "-c", "from kcore.cli import main; main()", "storm", "--profile")
 SIZES = ("--brokers", "5", "--partitions", "2k")
 LIMIT_S = 300
@@ -32,20 +34,20 @@ def layers(rows: list[dict[str, Any]], target: str, scenario: str) -> set[str]:
 
 
 def test_kafkas_and_kcores_time_has_layers_events_and_graphs(tmp_path: Path) -> None:
-    rows = profile_of(tmp_path, "create", "--target", "kafka-4.3.1", "--target", "kcore-kraft")
-    assert {"state", "decision", "raft", "network", "JIT compiler"} <= layers(rows, "kafka-4.3.1", "create")
+    rows = profile_of(tmp_path, "create", "--target", KAFKA, "--target", "kcore-kraft")
+    assert {"state", "decision", "raft", "network", "JIT compiler"} <= layers(rows, KAFKA, "create")
     assert len(layers(rows, "kcore-kraft", "create")) > 1
-    events = {row["event"] for row in rows if row["target"] == "kafka-4.3.1" and row["scenario"] == "create"}
+    events = {row["event"] for row in rows if row["target"] == KAFKA and row["scenario"] == "create"}
     assert {"decide createTopics", "replay a decision", "append"} <= events
-    for name in ("profile-kafka-4.3.1-5x2k", "profile-kcore-kraft-5x2k"):
+    for name in (f"profile-{KAFKA}-5x2k", "profile-kcore-kraft-5x2k"):
         assert all((tmp_path / f"{name}.{kind}").stat().st_size for kind in ("folded", "svg", "html"))
         assert f'href="{name}.html"' in (tmp_path / "report.html").read_text()
 
 
 def test_a_killed_controller_costs_its_last_seconds_alone(tmp_path: Path) -> None:
     """Its recording ends without a last word; the others' are whole, and so is the run."""
-    rows = profile_of(tmp_path, "controller-killed", "--controllers", "3", "--target", "kafka-4.3.1")
-    assert "raft" in layers(rows, "kafka-4.3.1", "controller-killed")
+    rows = profile_of(tmp_path, "controller-killed", "--controllers", "3", "--target", KAFKA)
+    assert "raft" in layers(rows, KAFKA, "controller-killed")
 
 
 def test_controllers_in_zookeeper_mode_are_profiled_too(tmp_path: Path) -> None:
