@@ -2,14 +2,22 @@
 
     python docs/pictures/releases.py
 
+    python docs/pictures/releases.py out/A out/B    # First take the profiles of these storms into releases.json.
+
 `storms.py --measure kraft quorum 300-brokers zookeeper zookeeper-300` measures these storms again. Only Python's own
 library is used.
 """
 
+import json
 import re
+import sys
+import tomllib
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil, floor, log10
+from pathlib import Path
 from statistics import median
 
 from storm_data import HERE, RELEASES, ZK, Row, Storm, load
@@ -17,6 +25,10 @@ from storm_tables import ROOT, about, command, digits, peak, row, seconds, times
 from storms import LINE, STYLE, text
 
 PAGE = ROOT / "docs/releases.md"
+PROFILES = HERE / "releases.json"
+"""By name of a column: the controllers' CPU seconds while a broker was lost, by layer."""
+PROFILED = "broker-lost"
+LEAST_CPU_S = 0.3  # Layers below this in all columns are left out.
 BLOCK = re.compile(r"(<!-- releases: ([a-z-]+) -->\n).*?(<!-- end of releases -->)", re.DOTALL)
 SYSTEMS = (ZK[0], *RELEASES, ZK[1])
 """From top to bottom of each chart and table."""
@@ -179,6 +191,32 @@ def memory(storms: dict[str, Storm]) -> str:
     return "\n".join([*lines, ""])
 
 
+def taken(folders: list[Path]) -> dict[str, dict[str, float]]:
+    """The CPU time by layer of all targets in the folders of profiled storms."""
+    columns: dict[str, dict[str, float]] = {}
+    for folder in folders:
+        rows = [json.loads(line) for line in (folder / "profile.jsonl").read_text(encoding="utf-8").splitlines()]
+        for target in dict.fromkeys(each["target"] for each in rows):
+            sums: dict[str, float] = defaultdict(float)
+            for each in rows:
+                if (each["target"], each["scenario"]) == (target, PROFILED):
+                    sums[each["layer"]] += each["cpu_s"]
+            count = tomllib.loads((folder / "plan.toml").read_text(encoding="utf-8"))["storm"]["controllers"]
+            name = NAMES[target] if count == 1 else f"{NAMES[target]}, {count} controllers"
+            columns[name] = {layer: round(cpu_s, 3) for layer, cpu_s in sums.items()}
+    return columns
+
+
+def profiles(columns: Mapping[str, Mapping[str, float]]) -> str:
+    """The CPU time by layer, a column a profiled target."""
+    lines = [row("CPU while a broker is killed", *columns), "|---" * (len(columns) + 1) + "|"]
+    lines.append(row("all", *(f"{digits(sum(each.values()))} s" for each in columns.values())))
+    layers = dict.fromkeys(layer for each in columns.values() for layer, cpu_s in each.items() if cpu_s >= LEAST_CPU_S)
+    for layer in layers:
+        lines.append(row(layer, *(f"{digits(each.get(layer, 0.0))} s" for each in columns.values())))
+    return "\n".join([*lines, ""])
+
+
 def commands(storms: dict[str, Storm]) -> str:
     """How the storms were measured, and the commands."""
     blocks = [f"{about(storms[name])}\n\n```sh\n{command(name)}\n```\n" for name in STORMS]
@@ -191,12 +229,16 @@ def written(page: str, storms: dict[str, Storm]) -> str:
 
     def block(match: re.Match[str]) -> str:
         name = match[2]
+        if name == "profiles":
+            return match[1] + profiles(json.loads(PROFILES.read_text(encoding="utf-8"))) + match[3]
         return match[1] + (made[name](storms) if name in made else table(storms, EVENTS[name])) + match[3]
 
     return BLOCK.sub(block, page)
 
 
-def main() -> None:
+def main(folders: list[Path]) -> None:
+    if folders:
+        PROFILES.write_text(json.dumps(taken(folders), indent=1) + "\n", encoding="utf-8")
     storms = load()
     for name, event in EVENTS.items():
         (HERE / f"releases-{name}.svg").write_text(chart(storms, event), encoding="utf-8")
@@ -204,4 +246,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main([*map(Path, sys.argv[1:])])

@@ -78,7 +78,7 @@ def test_the_tables_of_releases_are_made_of_the_same_data() -> None:
     releases, storms = script("releases.py"), results()
     text = (ROOT / "docs/releases.md").read_text(encoding="utf-8")
     assert {name for _, name, _ in releases["BLOCK"].findall(text)} == {
-        *releases["EVENTS"], "changes", "memory", "commands",
+        *releases["EVENTS"], "changes", "profiles", "memory", "commands",
     }  # fmt: skip
     assert releases["written"](text, storms) == text, "run python docs/pictures/releases.py"
 
