@@ -18,7 +18,7 @@ ALICE = KafkaPrincipal("alice")
 
 @pytest.mark.recorded
 def test_blocks_are_those_of_kafkas_cidr_utils() -> None:
-    """Recorded by `java -cp 'JARS/*' tests/oracle/AclHostFacts.java | gzip -9n`, with the jars of 4.4.0."""
+    """Recorded by `java -cp 'JARS/*' tests/oracle/facts/AclHostFacts.java | gzip -9n`, with the jars of 4.4.0."""
     recorded = cases.load("acl_hosts_4.4.0")
     assert len(recorded) > 70
     for case in recorded:

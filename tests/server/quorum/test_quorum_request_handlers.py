@@ -39,7 +39,7 @@ class Raft:
 
     @property
     def fetches(self) -> list[Any]:
-        return [request for request, *_ in self.asked]
+        return [request for request, *_ in self.requests]
 
     def take(self, request: Message, version: int, reply_to: Hashable) -> None:
         self.requests.append((request, version, reply_to))
@@ -108,13 +108,13 @@ async def test_a_fetch_of_an_observer_waits_for_its_turn_and_others_do_not() -> 
     for replica_id in (9, 2, 8):
         begin(replica_id)
     assert [request.replica_id for request in raft.fetches] == [2]
-    await until(lambda: len(raft.asked) == 3)
+    await until(lambda: len(raft.requests) == 3)
     assert [request.replica_id for request in raft.fetches] == [2, 9, 8]
     begin(7)
     await made.close()
     assert answered == [None] * 4, "a request that waits when the server closes ends too"
     await asyncio.sleep(0)
-    assert len(raft.asked) == 3
+    assert len(raft.requests) == 3
 
 
 @story

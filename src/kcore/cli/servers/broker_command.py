@@ -83,18 +83,17 @@ def command(
 ) -> None:
     """Run a broker beside real Kafka brokers up to 3.9, over ZooKeeper.
 
-    The broker serves stock producers and consumers, but coordinates no groups and no transactions. SIGTERM and Ctrl-C
-    stop it after its partitions have new leaders. Exit code: 0 stopped, 1 the broker or its disks failed, 2 usage, or a
-    resource is not available.
+    The broker serves stock producers and consumers, but coordinates no groups and no transactions. It stops on SIGTERM
+    or Ctrl-C once its partitions have new leaders. Exit code: 0 stopped, 1 it or its disks failed, 2 it cannot start.
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     others, authorizer = _authorizer_of(config or [])
     others, ordinary = _ordinary_topics_of(others)
     others, migration = _migration_of(others, inter_broker_protocol, len(log_dir))
-    made = _config_of(broker_id, inter_broker_protocol, others)
     listener_settings = _listener_settings_of(security, listen, advertise, listener_name, control_plane, authorizer)
     if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
+    made = _config_of(broker_id, inter_broker_protocol, others)
     options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
     options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
     options |= {"settings": Settings(set_aside=set_aside), "routing": routing_of(forwarding)}

@@ -9,7 +9,7 @@ import pytest
 from kcore.measure.processes.jars import kafka_jars
 from recorder.java_program import printed
 
-DATA = Path(__file__).parents[1] / "data" / "settings"
+DATA = Path(__file__).parents[2] / "data" / "settings"
 
 
 def class_path(release: str) -> str:

@@ -11,7 +11,7 @@ from oracle.kafka_tools import RELEASE
 
 
 def test_blocks_of_addresses_are_those_of_the_jars() -> None:
-    """Recorded by `java -cp 'JARS/*' tests/oracle/AclHostFacts.java | gzip -9n`. Kafka has them from 4.4.0 on."""
+    """Recorded by `java -cp 'JARS/*' tests/oracle/facts/AclHostFacts.java | gzip -9n`. Kafka has them from 4.4.0 on."""
     program = Path(__file__).with_name("AclHostFacts.java")
     command = [str(java_home() / "bin" / "java"), "-cp", f"{kafka_jars(RELEASE)}/*", str(program)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True, timeout=120)
