@@ -241,9 +241,7 @@ class KraftCluster(Started):
         Controllers refuse cordoned brokers from 4.4.0 on: kcore's brokers are not cordoned meanwhile.
         """
         at = ("--bootstrap-server", self.brokers[0].address)
-        of_kcore = [("--entity-type", "brokers", "--entity-name", each) for each in sorted(self._kcore_brokers)]
-        for broker in of_kcore:
-            self.tool(CONFIGS, *at, "--alter", *broker, "--add-config", f"{CORDONED}=")
+        self.alter_kcore_brokers("--add-config", f"{CORDONED}=")
         create = (TOPICS, *at, "--create", "--topic", topic, "--replica-assignment", assignment, *options)
         done = [self.try_tool(*create)]
 
@@ -255,8 +253,13 @@ class KraftCluster(Started):
             return done[-1][0] == 0
 
         until(is_created, lambda: done[-1])
-        for broker in of_kcore:
-            self.tool(CONFIGS, *at, "--alter", *broker, "--delete-config", CORDONED)
+        self.alter_kcore_brokers("--delete-config", CORDONED)
+
+    def alter_kcore_brokers(self, *change: str) -> None:
+        """Changes a setting of each of kcore's brokers."""
+        for each in sorted(self._kcore_brokers):
+            broker = ("--entity-type", "brokers", "--entity-name", each)
+            self.tool(CONFIGS, "--bootstrap-server", self.brokers[0].address, "--alter", *broker, *change)
 
     def tool(self, main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
         """Runs one of Kafka's tools, which must succeed; returns its stdout."""

@@ -13,6 +13,7 @@ import pytest
 from oracle.kafka_tools import REASSIGN
 from oracle.kraft.test_kraft_broker import REPLICAS, TOPIC, load, progress
 from oracle.kraft.test_kraft_directories import PER_BROKER, Directories
+from oracle.kraft_clusters import CORDONED
 
 ROUNDS: Final = 2
 
@@ -21,6 +22,7 @@ ROUNDS: Final = 2
 def cluster(request: pytest.FixtureRequest) -> Iterator[Directories]:
     with Directories(real_controllers=request.param == "kafka", log_dirs=(2, 3, 3)) as made:
         made.create_topic()
+        made.alter_kcore_brokers("--add-config", f"{CORDONED}=")  # The tool writes the replicas with their directories.
         yield made
 
 
