@@ -36,7 +36,7 @@ def test_crc32c(benchmark: BenchmarkFixture, codec: str) -> None:
 def test_records_validated(benchmark: BenchmarkFixture, codec: str) -> None:
     """The kernel alone, of a batch that stays as it is."""
     records, window = batch_of(codec)[HEADER_END:], (NOW_MS, 2**62, 2**62)
-    rules = (RECORDS, CODECS.index(codec), NOW_MS, None, True, window, None, 2**28)
+    rules = (RECORDS, CODECS.index(codec), NOW_MS, None, True, window, None, 2**28, 2**31 - 9)
     refusal, errors, *_ = benchmark(kernel.validate, records, *rules)
     assert refusal is None and not errors
 

@@ -36,7 +36,9 @@ KERNEL_KINDS = ("jute", "states", "split", "jute", "records", "states", "split",
 SEEDS = 64  # For each kind without recorded inputs.
 MOST_FRAME = 1_000
 BASE = 1_700_000_000_000
-RULES: dict[str, Any] = {"base_timestamp": BASE, "append_time": None, "is_compacted": False, "window": None}
+RULES: dict[str, Any] = {
+    "base_timestamp": BASE, "append_time": None, "is_compacted": False, "window": None, "most_of_record": 2**31 - 9,
+}  # fmt: skip
 VALUES = 12  # In a log.
 BEATS = 3
 KNOWN_OFFSET = 3
