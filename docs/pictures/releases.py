@@ -20,7 +20,7 @@ from math import ceil, floor, log10
 from pathlib import Path
 from statistics import median
 
-from storm_data import HERE, RELEASES, ZK, Row, Storm, load
+from storm_data import HERE, NAMES, RELEASES, ZK, Row, Storm, load
 from storm_tables import ROOT, about, command, digits, peak, row, seconds, times
 from storms import LINE, STYLE, text
 
@@ -32,8 +32,6 @@ LEAST_CPU_S = 0.3  # Layers below this in all columns are left out.
 BLOCK = re.compile(r"(<!-- releases: ([a-z-]+) -->\n).*?(<!-- end of releases -->)", re.DOTALL)
 SYSTEMS = (ZK[0], *RELEASES, ZK[1])
 """From top to bottom of each chart and table."""
-NAMES = {"kafka-3.9.1-zk": "Kafka 3.9.1, ZooKeeper mode", "kcore-kraft": "kcore", "kcore-zk": "kcore, ZooKeeper mode"}
-NAMES |= {name: f"Kafka {name.removeprefix('kafka-')}" for name in RELEASES[:-1]}
 LEAST_CHANGE = 1.15
 """`changes` names a change from this ratio on, and where the times of all repetitions are apart."""
 
@@ -150,9 +148,11 @@ def table(storms: dict[str, Storm], event: Event) -> str:
 
 
 def figures(each: Row) -> str:
-    """The median, the spread, and the controllers' CPU time."""
+    """The median, the spread, and what else was measured: the election alone, the controllers' CPU time."""
     works = each["work_ms"]
     shown = f"{seconds(median(works))} ({seconds(min(works))} to {seconds(max(works))})"
+    if "elected" in each:
+        shown += f", the election alone {seconds(each['elected'])}"
     return f"{shown}, CPU {digits(each['controller_cpu_s'])} s" if "controller_cpu_s" in each else shown
 
 
@@ -225,15 +225,10 @@ def commands(storms: dict[str, Storm]) -> str:
 
 def written(page: str, storms: dict[str, Storm]) -> str:
     """The page with each of its blocks made again."""
-    made = {"changes": changes, "memory": memory, "commands": commands}
-
-    def block(match: re.Match[str]) -> str:
-        name = match[2]
-        if name == "profiles":
-            return match[1] + profiles(json.loads(PROFILES.read_text(encoding="utf-8"))) + match[3]
-        return match[1] + (made[name](storms) if name in made else table(storms, EVENTS[name])) + match[3]
-
-    return BLOCK.sub(block, page)
+    made = {name: table(storms, event) for name, event in EVENTS.items()}
+    made |= {"changes": changes(storms), "memory": memory(storms), "commands": commands(storms)}
+    made["profiles"] = profiles(json.loads(PROFILES.read_text(encoding="utf-8")))
+    return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[3], page)
 
 
 def main(folders: list[Path]) -> None:

@@ -16,6 +16,9 @@ COMPARED = {"million": KRAFT_4_3, "many-brokers": KRAFT_4_3, "zookeeper": ZK, "z
 """By name of a storm: the two targets that its table in storms.md compares; `KRAFT` where it is not named."""
 RELEASES = ("kafka-3.9.1", "kafka-4.0.2", "kafka-4.1.2", "kafka-4.2.2", "kafka-4.3.1", *KRAFT)
 """The targets of releases.md in KRaft mode, the oldest first."""
+NAMES = {name: f"Kafka {name.removeprefix('kafka-')}" for name in RELEASES[:-1]}
+NAMES |= {"kcore-kraft": "kcore", ZK[0]: "Kafka 3.9.1, ZooKeeper mode", ZK[1]: "kcore, ZooKeeper mode"}
+"""How pages and pictures name the targets."""
 _KRAFT_4_3, _RELEASES, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT_4_3, RELEASES, ZK))
 _CHANGES = "create broker-lost controlled-shutdown"
 COMMANDS = {

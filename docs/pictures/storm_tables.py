@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from statistics import median
 
-from storm_data import COMMANDS, COMPARED, HERE, KRAFT, ZK, Row, Storm, pairs
+from storm_data import COMMANDS, COMPARED, HERE, KRAFT, NAMES, ZK, Row, Storm, pairs
 
 ROOT = HERE.parents[1]
 PAGES = (ROOT / "README.md", ROOT / "docs/storms.md")
@@ -78,7 +78,10 @@ def table(name: str, storm: Storm) -> str:
     targets = COMPARED.get(name, KRAFT)
     sizes = sorted({each["partitions"] for each in storm["rows"]})
     by_size = {size: {scenario: (one, other) for scenario, one, other in pairs(storm, size, targets)} for size in sizes}
-    lines = [row("Kafka / kcore", *(f"{size:,} partitions" for size in sizes)), "|---" * (len(sizes) + 1) + "|"]
+    lines = [
+        row(f"{NAMES[targets[0]]} / kcore", *(f"{size:,} partitions" for size in sizes)),
+        "|---" * (len(sizes) + 1) + "|",
+    ]
     for scenario in dict.fromkeys(scenario for found in by_size.values() for scenario in found):
         shown = [("**" + LABELS[scenario] + "**", compared), *FIGURES]
         for label, cell in shown:
@@ -123,10 +126,9 @@ def headline(storms: dict[str, Storm]) -> str:
         return [f"{digits(each['controller_cpu_s'])} s" for each in rows]
 
     lost, stops = "broker-lost", "controlled-shutdown"
-    kafka = f"Kafka {KRAFT[0].removeprefix('kafka-')}"
     return "\n".join(
         [
-            row("", kafka, "kcore, KRaft mode", "Kafka 3.9.1, ZooKeeper mode", "kcore, ZooKeeper mode"),
+            row("", NAMES[KRAFT[0]], "kcore, KRaft mode", "Kafka 3.9.1, ZooKeeper mode", "kcore, ZooKeeper mode"),
             "|---|---|---|---|---|",
             row("all topics created", *works(kraft["create"]), "", ""),
             row(LABELS[lost], *works(kraft[lost]), *works(zk[lost])),

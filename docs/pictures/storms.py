@@ -16,13 +16,13 @@ from math import log10
 from pathlib import Path
 from statistics import median
 
-from storm_data import COMMANDS, HERE, KRAFT, ZK, Row, Storm, kept, load, pairs, save
+from storm_data import COMMANDS, HERE, KRAFT, NAMES, ZK, Row, Storm, kept, load, pairs, save
 from storm_tables import PAGES, ROOT, written
 
 PICTURE = HERE / "storms.svg"
 PARTITIONS = 100_000
 MODES = {
-    f"KRaft mode, Kafka {KRAFT[0].removeprefix('kafka-')}": (
+    f"KRaft mode, {NAMES[KRAFT[0]]}": (
         KRAFT,
         {"kraft": ("create", "broker-lost", "controlled-shutdown"), "quorum": ("controller-killed",)},
     ),

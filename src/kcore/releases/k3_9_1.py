@@ -5,7 +5,7 @@ from typing import Final
 from kcore.constants import INT64_MAX, KRAFT_VERSION
 from kcore.releases.release import Release
 from kcore.releases.rules import Rules
-from kcore.releases.setting_names import OF_3_9
+from kcore.releases.setting_names import NAMES_3_9
 from kcore.releases.settings import TopicConfig, by_name
 from kcore.schema.configs import ConfigType
 
@@ -168,7 +168,7 @@ RELEASE: Final = Release(
         describes_raw_client_metrics=True,
     ),
     topic_configs=by_name(_TOPIC_CONFIGS),
-    setting_names=frozenset(OF_3_9.split()),
+    setting_names=NAMES_3_9,
     broker_lists=_BROKER_LISTS,
     broker_defaults={},
     group_configs={},

@@ -5,7 +5,7 @@ from typing import Final
 
 from kcore.constants import ELR_VERSION, GROUP_VERSION, SHARE_VERSION, STREAMS_VERSION, TRANSACTION_VERSION
 from kcore.releases import k3_9_1
-from kcore.releases.setting_names import ADDED_BY_4_1, REMOVED_BY_4_1
+from kcore.releases.setting_names import NAMES_4_1
 from kcore.releases.settings import GroupBounds, TopicConfig, bounds, bounds_of_kind, by_name, numbers
 from kcore.schema.configs import ConfigType
 
@@ -122,7 +122,7 @@ RELEASE: Final = replace(
     ),
     topic_configs={name: each for name, each in _OLDER.topic_configs.items() if name not in _REMOVED_TOPIC_CONFIGS}
     | by_name(_TOPIC_CONFIGS),
-    setting_names=_OLDER.setting_names - {*REMOVED_BY_4_1.split()} | {*ADDED_BY_4_1.split()},
+    setting_names=NAMES_4_1,
     broker_lists={name: each for name, each in _OLDER.broker_lists.items() if name not in _REMOVED_LISTS}
     | _BROKER_LISTS,
     group_configs=by_name(_GROUP_CONFIGS),

@@ -7,7 +7,7 @@ from kcore.constants import STREAMS_VERSION
 from kcore.releases import k4_1_2
 from kcore.releases.broker_defaults import DEFAULT_LOG_DIR, DEFAULTS
 from kcore.releases.release import Release
-from kcore.releases.setting_names import ADDED_BY_4_3, REMOVED_BY_4_3
+from kcore.releases.setting_names import NAMES_4_3
 from kcore.releases.settings import TopicConfig, bounds, bounds_of_kind, by_name, numbers
 from kcore.schema.configs import ConfigType
 
@@ -63,7 +63,7 @@ RELEASE: Final[Release] = replace(
         **_OLDER.topic_configs,
         "cleanup.policy": replace(_OLDER.topic_configs["cleanup.policy"], is_set=True),
     },
-    setting_names=_OLDER.setting_names - {*REMOVED_BY_4_3.split()} | {*ADDED_BY_4_3.split()},
+    setting_names=NAMES_4_3,
     broker_lists={
         **_OLDER.broker_lists,
         "group.coordinator.rebalance.protocols": "classic,consumer,streams",

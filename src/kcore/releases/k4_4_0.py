@@ -6,7 +6,7 @@ from typing import Final
 
 from kcore.constants import SHARE_VERSION
 from kcore.releases import k4_3_1
-from kcore.releases.setting_names import ADDED_BY_4_4
+from kcore.releases.setting_names import INTERNAL_ADDED_BY_4_4
 from kcore.releases.settings import GroupBounds, TopicConfig, with_added
 from kcore.schema.configs import ConfigType
 
@@ -86,7 +86,7 @@ RELEASE: Final = replace(
         counts_new_partitions_first=True,
     ),
     topic_configs=with_added(_OLDER.topic_configs, _TOPIC_CONFIGS),
-    setting_names=_OLDER.setting_names | {*ADDED_BY_4_4.split()},
+    setting_names=_OLDER.setting_names.union(_BROKER_DEFAULTS, INTERNAL_ADDED_BY_4_4.split()),
     broker_lists={**_OLDER.broker_lists, **_BROKER_LISTS},
     broker_defaults=_BROKER_DEFAULTS,
     group_configs=with_added(_OLDER.group_configs, _GROUP_CONFIGS),

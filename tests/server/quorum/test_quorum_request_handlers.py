@@ -98,8 +98,9 @@ async def test_a_raft_request_is_answered_when_the_node_says_so() -> None:
 async def test_a_fetch_of_an_observer_waits_for_its_turn_and_others_do_not() -> None:
     """Thousands of observers must not delay the voters' fetches, which commit records."""
     raft, answered = Raft(), list[Message | None]()
-    made = QuorumRequestHandlers("4.3", raft.take, s.DescribeClusterResponse)
-    made.is_of_observer = lambda request: request.replica_id > 3
+    made = QuorumRequestHandlers(
+        "4.3", raft.take, s.DescribeClusterResponse, is_of_observer=lambda request: request.replica_id > 3
+    )
     context = RequestContext("peer", 1, s.RequestHeader(), ClientSession("CONTROLLER", "127.0.0.1", "SSL"))
 
     def begin(replica_id: int) -> None:

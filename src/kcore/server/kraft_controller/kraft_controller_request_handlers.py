@@ -57,7 +57,7 @@ from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.observer_feed import ObserverFeed
-from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, TakeRequest
+from kcore.server.quorum_node.quorum_request_handlers import IsOfObserver, QuorumRequestHandlers, TakeRequest
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
@@ -150,12 +150,14 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         clocks: Callable[[], tuple[int, int]],
         leader_id: Callable[[], int],
         has_loaded: Callable[[], bool],
+        is_of_observer: IsOfObserver,
     ) -> None:
         """`take` begins raft's requests, `control` the controller's. `clocks`: monotonic time and wall time, in ms.
 
-        `has_loaded`: whether the image has reached the high watermark once, so that it has all ACLs.
+        `has_loaded`: whether the image has reached the high watermark once, so that it has all ACLs. `is_of_observer`:
+        as for QuorumRequestHandlers.
         """
-        super().__init__(level, take, DescribeClusterResponse, listener)
+        super().__init__(level, take, DescribeClusterResponse, listener, is_of_observer=is_of_observer)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
         self._decided = -1, -1  # The number of feature records, and the end offset of the last one's batch.

@@ -29,6 +29,7 @@ from kcore.net.security.sasl_server import SaslListener
 from kcore.net.versions import api_name
 from kcore.raft.driver import MachineEffect
 from kcore.raft.effects import Effect, LeaderChanged
+from kcore.raft.fetching import is_of_observer
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.membership import kraft_version
 from kcore.raft.raft_config import RaftConfig
@@ -167,6 +168,7 @@ class KraftServer(QuorumServer):
             lambda: (self._own_clock.now_ms(), wall_ms()),
             lambda: self.node.leader_id,
             self.has_loaded,
+            partial(is_of_observer, self.node),
         )
         self._own_handlers.deliver_heartbeats_to(self.controller, self._own_clock)
         return self._own_handlers

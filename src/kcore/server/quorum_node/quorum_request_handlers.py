@@ -64,13 +64,18 @@ NOT_ALLOWED: Final = Errors.CLUSTER_AUTHORIZATION_FAILED
 _OTHERS: Final = {message_class(f"{name}Request") for name in OTHERS}
 
 TakeRequest = Callable[[Message, int, Hashable], None]
+IsOfObserver = Callable[[FetchRequest], bool]
 
 
-class _Asking(NamedTuple):
-    """A request without a task that is not answered yet."""
+class _Unanswered(NamedTuple):
+    """A request without a task that has no answer yet."""
 
     answer: Answer
     may_wait: bool
+
+
+def _is_unknown(_: FetchRequest) -> bool:
+    return False
 
 
 def apis_of(level: str) -> dict[str, tuple[int, int]]:
@@ -96,7 +101,6 @@ class QuorumRequestHandlers:
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
     audit: AuditLog | None = None  # May be set before `open`.
     throttle: RequestThrottle | None = None  # Applies request quotas of clients, if there are any.
-    is_of_observer: Callable[[FetchRequest], bool] = staticmethod(lambda _: False)  # True for an observer at a leader.
     _audits_itself: ClassVar[bool] = False  # Whether a subclass writes the audit log's lines.
 
     def __init__(
@@ -106,16 +110,19 @@ class QuorumRequestHandlers:
         describe: Callable[[], DescribeClusterResponse],
         listener: str | None = None,
         super_users: Collection[str] | None = None,
+        is_of_observer: IsOfObserver = _is_unknown,
     ) -> None:
         """`take` gets a request that the node answers, its version, and the reply id for `answer_to`.
 
         `listener`: the name of the listener in the requests' context. `super_users`: the only users answered.
+        `is_of_observer`: True for a Fetch that an observer sends to this node while it leads; such fetches may wait.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
+        self._is_of_observer = is_of_observer
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
-        self._direct: dict[Hashable, _Asking] = {}  # The requests without a task.
+        self._direct: dict[Hashable, _Unanswered] = {}  # The requests without a task.
         self._observers = TimeShare()  # Fetches of observers that Python answers, and their late responses.
         self._begins: Hashable = None  # The reply id of the request that `take` is handling; None between requests.
         self._late: deque[tuple[Answer, Message | None]] = deque()  # Responses that `_write_late` writes.
@@ -220,8 +227,8 @@ class QuorumRequestHandlers:
             future.cancel()
         self._waiting.clear()
         self._observers.clear()
-        for asking in self._direct.values():
-            asking.answer(None)
+        for each in self._direct.values():
+            each.answer(None)
         self._direct.clear()
         if self._server is not None:
             await self._server.close()
@@ -232,16 +239,16 @@ class QuorumRequestHandlers:
 
     def answer_to(self, reply_to: Hashable, response: Message | None) -> None:
         """Hands the response to the request with this reply id; None closes the request's connection."""
-        if (asking := self._direct.pop(reply_to, None)) is None:
+        if (request := self._direct.pop(reply_to, None)) is None:
             future = self._waiting.pop(reply_to, None)
             if future is not None and not future.done():
                 future.set_result(response)
         elif reply_to == self._begins:
-            asking.answer(response)
-        elif asking.may_wait:
-            self._observers.add(partial(asking.answer, response))
+            request.answer(response)
+        elif request.may_wait:
+            self._observers.add(partial(request.answer, response))
         else:
-            self._late.append((asking.answer, response))
+            self._late.append((request.answer, response))
             if len(self._late) == 1:
                 asyncio.get_running_loop().call_soon(self._write_late)
 
@@ -268,12 +275,12 @@ class QuorumRequestHandlers:
             answer(owed)
             return
         is_counted = self.throttle is not None and self.throttle.is_on  # A quota counts the time until `begin` returns.
-        may_wait = isinstance(request, FetchRequest) and not is_counted and self.is_of_observer(request)
+        may_wait = isinstance(request, FetchRequest) and not is_counted and self._is_of_observer(request)
         self._begin(partial(self._take, request, context.version), answer, may_wait=may_wait)
 
     def _begin(self, ask: Callable[[Hashable], None], answer: Answer, *, may_wait: bool = False) -> None:
         reply_to = next(self._ids)
-        self._direct[reply_to] = _Asking(answer, may_wait)
+        self._direct[reply_to] = _Unanswered(answer, may_wait)
         if may_wait:
             self._observers.add(partial(self._ask, ask, reply_to))
         else:

@@ -139,7 +139,6 @@ class QuorumServer:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._super_users, self._limits = super_users, limits
         self._handlers, self._answer_loop_kind, self._security = self._new_handlers(), answer_loop, security
-        self._handlers.is_of_observer = partial(is_of_observer, self.node)
         self._outgoing = security.outgoing()
         client_id = f"raft-client-{config.node_id}"
         self._peers = QuorumPeers(config.level, client_id, self._responded, self._refused, self._outgoing)
@@ -158,6 +157,7 @@ class QuorumServer:
             *(self.config.level, self._requested, self._describe_cluster),
             listener=self.config.listener,
             super_users=self._super_users,
+            is_of_observer=partial(is_of_observer, self.node),
         )
 
     def _server_sasl(self) -> SaslListener | None:

@@ -153,7 +153,7 @@ class StoryNode:
         self.driver = StateMachineDriver[Any](self.node, self.controller)
         self.controller.raft.kraft_version_problem = self._why_no_kraft_version
         self.registration = Registration(config, self.node, self.controller, Random(1))
-        self.front = KraftControllerRequestHandlers(
+        self.handlers = KraftControllerRequestHandlers(
             release,
             level,
             settings.listener,
@@ -162,9 +162,9 @@ class StoryNode:
             lambda: self.controller.context,
             lambda: (self._clocks.now_ms, self._clocks.wall_ms),
             lambda: self.node.leader_id,
-            lambda: True,
+            *(lambda: True, lambda _: False),
         )
-        self.front.throttle.clock_ns = lambda: 0  # A request takes no time, so that a slow machine throttles nobody.
+        self.handlers.throttle.clock_ns = lambda: 0  # A request takes no time, so that a slow machine throttles nobody.
         self._client = Client()
 
     @property
@@ -177,13 +177,13 @@ class StoryNode:
 
     async def open(self) -> None:
         """Clients can reach it, and it takes part in the quorum."""
-        self._client.port = await self.front.open("127.0.0.1", 0)
+        self._client.port = await self.handlers.open("127.0.0.1", 0)
         self.perform(self.node.start(self.disk.election, self._raft_ms))
 
     async def close(self) -> None:
         """The process ends."""
         self._client.close()
-        await self.front.close()
+        await self.handlers.close()
         self.disk.crash()
 
     # What happens in it.
@@ -198,7 +198,7 @@ class StoryNode:
             if isinstance(effect, Send):
                 self.edge.send(self, effect)
             elif isinstance(effect, SendResponse):
-                self.edge.answer(effect) if isinstance(effect.reply_to, RaftReply) else self.front.answer(effect)
+                self.edge.answer(effect) if isinstance(effect.reply_to, RaftReply) else self.handlers.answer(effect)
             elif isinstance(effect, StoreElection):
                 self.disk.election = effect.election
             elif isinstance(effect, Flush):
@@ -214,13 +214,13 @@ class StoryNode:
             self._submit(self.driver.catch_up())
         self.controller.raft.kraft_version = self.node.voter_history.kraft_version
         self.controller.raft.voter_ids = self.node.voters.ids
-        self.front.show_decided(self.controller)
+        self.handlers.show_decided(self.controller)
 
     def _submit(self, outputs: Sequence[Any]) -> None:
         effects, own = self.driver.submit(outputs, self._raft_ms)
         for each in own:
             if isinstance(each, RequestAnswer):
-                self.front.answer_to(each.reply_to, each.response)
+                self.handlers.answer_to(each.reply_to, each.response)
             elif isinstance(each, ReadSnapshotSlice):
                 self._submit(self.controller.on_read_slice())
         self.perform(effects)
