@@ -82,7 +82,7 @@ def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
 ) -> DescribeTopicPartitionsResponse:
     """The page from the topics of these names."""
-    response, named_topics = DescribeTopicPartitionsResponse(), bool(request.topics)
+    response, names_topics = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
     for name in sorted(each for each in names if each >= cursor.topic_name):
         if not left:
@@ -90,7 +90,7 @@ def _page(
             break
         topic = _topic(view, name)
         if topic.error_code:
-            if named_topics:
+            if names_topics:
                 response.topics.append(topic)
             continue
         begin = cursor.partition_index if name == cursor.topic_name else 0

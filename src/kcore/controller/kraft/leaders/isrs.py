@@ -57,7 +57,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
     table = context.image.table
     if not is_current_epoch(table.brokers, request.broker_id, request.broker_epoch):
         return Decision(AlterPartitionResponse(error_code=Errors.STALE_BROKER_EPOCH))
-    requested = yield from _Requested.of(table, request, info.version)
+    requested = yield from _RequestedIsrs.of(table, request, info.version)
     yield from pause_if_many(len(requested.rows))
     if _checked(table, requested, request.broker_id, info.version):
         fail_as_kafka(context.config, RECOVERY_STATE, "an unknown leader recovery state")
@@ -77,7 +77,7 @@ def on_alter_partition(context: ControllerContext, request: AlterPartitionReques
 
 
 @dataclass(slots=True)
-class _Requested:
+class _RequestedIsrs:
     """The request as columns with one row (r) per partition. The members (m) of all new ISRs are concatenated."""
 
     indexes: list[int]
@@ -137,7 +137,7 @@ def _members(partition: AlterPartitionRequestPartitionData, version: int) -> tup
 # Source: ReplicationControlManager.validateAlterPartitionData.
 
 
-def _checked(table: PartitionTable, requested: _Requested, broker_id: int, version: int) -> bool:
+def _checked(table: PartitionTable, requested: _RequestedIsrs, broker_id: int, version: int) -> bool:
     """Set the error of every partition that must not change, and the new ISRs of the others as broker rows.
 
     Returns True if a partition has an unknown leader recovery state.
@@ -164,7 +164,7 @@ def _checked(table: PartitionTable, requested: _Requested, broker_id: int, versi
     return False
 
 
-def _check_members(table: PartitionTable, requested: _Requested, leader_row: int) -> None:
+def _check_members(table: PartitionTable, requested: _RequestedIsrs, leader_row: int) -> None:
     """Check that a new ISR has only replicas, each once, and the leader (Replicas.validateIsr)."""
     width = table.replicas__ps.shape[1]
     mark(requested.errors, requested.sizes > width, Errors.INVALID_REQUEST)
@@ -187,7 +187,7 @@ def _check_members(table: PartitionTable, requested: _Requested, leader_row: int
     mark(requested.errors, (requested.isr__ri != leader_row).all(axis=1), Errors.INVALID_REQUEST)
 
 
-def _has_ineligible(brokers: BrokerTable, requested: _Requested) -> Bools:
+def _has_ineligible(brokers: BrokerTable, requested: _RequestedIsrs) -> Bools:
     """True for each partition whose new ISR has a member that is not active or is registered with another epoch."""
     sound = requested.errors[requested.owners] == 0
     places = np.arange(len(requested.owners)) - np.searchsorted(requested.owners, requested.owners)
@@ -197,7 +197,7 @@ def _has_ineligible(brokers: BrokerTable, requested: _Requested) -> Bools:
     return _any_by_owner(requested, sound & (~active[rows] | is_other))
 
 
-def _any_by_owner(requested: _Requested, of_members: Bools) -> Bools:
+def _any_by_owner(requested: _RequestedIsrs, of_members: Bools) -> Bools:
     found = np.zeros(len(requested.rows), np.bool_)
     found[requested.owners[of_members]] = True
     return found
@@ -241,7 +241,7 @@ class _Answers:
 
 
 def _response(
-    request: AlterPartitionRequest, requested: _Requested, answers: _Answers
+    request: AlterPartitionRequest, requested: _RequestedIsrs, answers: _Answers
 ) -> Generator[None, None, AlterPartitionResponse]:
     columns = zip(requested.indexes, answers.errors.tolist(), answers.isrs, *answers.numbers.tolist(), strict=True)
     results = (

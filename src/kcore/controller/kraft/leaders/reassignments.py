@@ -52,7 +52,7 @@ _CHECKED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions in one part of the checks o
 
 
 @dataclass(frozen=True, slots=True)
-class _Requested:
+class _RequestedReassignments:
     """The request as columns, with one entry per partition in the request's order."""
 
     topics: list[str]  # The name of each partition's topic.
@@ -105,7 +105,7 @@ def on_alter_partition_reassignments(
         return Decision(AlterPartitionReassignmentsResponse())
     context.call_controller()
     table = context.image.table
-    requested = yield from _Requested.of(table, request)
+    requested = yield from _RequestedReassignments.of(table, request)
     yield from pause_if_many(len(requested.rows))
     problems = yield from _problems(context, requested)
     decided = yield from _decided(context, requested, problems)
@@ -148,7 +148,9 @@ def _responses(
 # Reasons for refusals.
 
 
-def _problems(context: ControllerContext, requested: _Requested) -> Generator[None, None, dict[int, _Problem]]:
+def _problems(
+    context: ControllerContext, requested: _RequestedReassignments
+) -> Generator[None, None, dict[int, _Problem]]:
     """The problem of each invalid entry, by place in the request."""
     table = context.image.table
     problems: dict[int, _Problem] = {}
@@ -171,7 +173,7 @@ def _problems(context: ControllerContext, requested: _Requested) -> Generator[No
     return problems
 
 
-def _unknown(requested: _Requested, place: int) -> _Problem:
+def _unknown(requested: _RequestedReassignments, place: int) -> _Problem:
     topic, index = requested.topics[place], requested.partitions[place].partition_index
     if requested.topic_is_known[place]:
         return _Problem(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {topic}:{index}.")
@@ -213,7 +215,7 @@ def _problem_of_size(table: PartitionTable, row: int, size: int) -> _Problem | N
 
 
 def _decided(
-    context: ControllerContext, requested: _Requested, problems: dict[int, _Problem]
+    context: ControllerContext, requested: _RequestedReassignments, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[tuple[Int64s, KraftElections]]]:
     """The bulk decisions: places in the request, and the changes of the partitions at these places.
 
@@ -252,7 +254,7 @@ def _broker_rows(brokers: BrokerTable, targets: Sequence[Sequence[int]]) -> Int1
     return brokers.rows(padded(offsets, np.array([broker for each in targets for broker in each], np.int32)))
 
 
-def _not_cancelled(table: PartitionTable, requested: _Requested, place: int) -> _Problem:
+def _not_cancelled(table: PartitionTable, requested: _RequestedReassignments, place: int) -> _Problem:
     """The problem of a reassignment that cannot be cancelled.
 
     Source: PartitionReassignmentRevert, cancelPartitionReassignment.
