@@ -133,7 +133,8 @@ def _waiting(ours: socket.socket) -> int:
 @story
 async def test_what_was_received_and_what_was_not_written_come_back_in_order() -> None:
     """A whole frame and half of one, before what the socket has; the rest of an answer before the next one."""
-    async with holding() as (server, holder), raw_client(server) as (reader, writer):
+    limits = Limits(frame_bytes=1 << 20)  # Bytes in another order are refused.
+    async with holding(limits) as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await assert_answered(reader, 1)
         later = ask(3) + ask(4)

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcore.errors import KcoreError
+from kcore.net.adoption import Returned
 from kcore.net.connect import authenticate, connect
 from kcore.net.connection_states import KEPT, TRANSITIONS, ClientConnection, ConnectionState, Event, diagram
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Security
+from kcore.net.served_connection import ServedConnection
 from kcore.net.server import Server, serve
 from net.authority import Authority, client_tls
 from net.limits.test_muting import muted, muting
@@ -173,6 +175,26 @@ def test_a_server_takes_every_transition(authority: Authority) -> None:
             story(each)(authority)
     assert set(seen.taken) == set(TRANSITIONS)
     assert {each.state for each in seen.connections} == {ConnectionState.CLOSED}
+
+
+@story
+async def test_a_connection_that_is_cancelled_when_its_transport_begins_ends_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As it may be when it is closed for another one at that moment."""
+    begin = ServedConnection.begin
+
+    def cancelled(connection: ServedConnection, returned: Returned | None) -> None:
+        begin(connection, returned)
+        [task] = server.accepted._tasks
+        task.cancel()
+
+    monkeypatch.setattr(ServedConnection, "begin", cancelled)
+    async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
+        writer.write(ASK)
+        assert await rest(reader) == b""
+        await until(lambda: not len(server.connections.admission))
+        assert server.metrics.connections_opened == server.metrics.connections_closed == 1
 
 
 # Hostile clients.

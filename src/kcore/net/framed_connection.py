@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from kcore._ext.wire.framing import Splitter
 from kcore.errors import EncodeError, FrameError
@@ -73,22 +73,6 @@ class FrameReceiver(Protocol):
         """Called when the connection has ended; `why` is the reason, as a clause."""
 
 
-class _Nobody:
-    """The receiver before the connection, and after its end, when a TLS transport may still call it."""
-
-    def frames_may_be_here(self) -> None:
-        """Does nothing."""
-
-    def writing_resumed(self) -> None:
-        """Does nothing."""
-
-    def lost(self, why: str) -> None:
-        """Does nothing."""
-
-
-_NOBODY: Final = _Nobody()
-
-
 class FrameTransport(asyncio.BufferedProtocol):
     """The asyncio protocol of both ends of a connection: splits received bytes into frames, and writes bytes."""
 
@@ -105,7 +89,7 @@ class FrameTransport(asyncio.BufferedProtocol):
         self.may_write = True  # False while the peer does not receive what was written.
         self.is_reading = True
         self._begin: Callable[[FrameTransport], FrameReceiver] | None = begin  # None after the call.
-        self._receiver: FrameReceiver = _NOBODY
+        self._receiver: FrameReceiver | None = None  # Set while the connection lasts.
         self._limits, self._metrics, self._budget = limits, metrics, budget
         self._loop = asyncio.get_running_loop()
         self.gone = self._loop.create_future()
@@ -163,7 +147,7 @@ class FrameTransport(asyncio.BufferedProtocol):
 
     def detach(self) -> None:
         """Forgets the transport and the receiver, after another object has taken the socket."""
-        self.transport, self._begin, self._receiver = None, None, _NOBODY
+        self.transport = self._begin = self._receiver = None
 
     async def wait_gone(self) -> None:
         """Waits until the socket is closed."""
@@ -186,14 +170,16 @@ class FrameTransport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._metrics.bytes_in += nbytes
         self.splitter.received(nbytes)
-        self._receiver.frames_may_be_here()
+        if self._receiver is not None:
+            self._receiver.frames_may_be_here()
 
     def pause_writing(self) -> None:
         self.may_write = False
 
     def resume_writing(self) -> None:
         self.may_write = True
-        self._receiver.writing_resumed()
+        if self._receiver is not None:  # A TLS transport calls this after the connection's end, too.
+            self._receiver.writing_resumed()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.gone.set_result(None)
@@ -201,5 +187,6 @@ class FrameTransport(asyncio.BufferedProtocol):
             self._abort_timer.cancel()
         half = self.splitter.pending_bytes
         where = f" inside a frame, of which {half} bytes came" if half else ""
-        receiver, self._receiver = self._receiver, _NOBODY  # Breaks a reference cycle.
-        receiver.lost(f"the connection broke{where}: {exc}" if exc else f"the peer closed the connection{where}")
+        receiver, self._receiver = self._receiver, None  # Breaks a reference cycle.
+        if receiver is not None:
+            receiver.lost(f"the connection broke{where}: {exc}" if exc else f"the peer closed the connection{where}")
