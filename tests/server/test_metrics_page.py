@@ -188,7 +188,7 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
                 is_leader = server is leader
                 state, other = ("leader", "follower") if is_leader else ("follower", "leader")
                 assert (samples["current_state", state], samples["current_state", other]) == (1, 0)
-                assert samples["current_leader",] == leader.config.node.node_id and samples["number_of_voters",] == 3
+                assert samples["current_leader",] == leader.config.node_id and samples["number_of_voters",] == 3
                 assert (samples["kcore_raft_append_records_total",] >= 2) == is_leader
                 assert (samples["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
                 assert (samples["kcore_raft_commit_seconds_count",] >= 1) == is_leader
