@@ -34,8 +34,8 @@ from kcore.controller.kraft.topics.placing import MOST_PARTITIONS
 from kcore.controller.rules import mutation_quotas
 from kcore.controller.rules.mutation_quotas import MutationQuotas
 from kcore.controller.rules.new_replicas import check_manual, placed
-from kcore.controller.rules.tokens import is_over, new_lifetime
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.node.tokens import is_over, new_lifetime
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.epoch_limits import MOST_AHEAD, PER_SECOND, EpochAllowance
 from kcore.schema import configs

@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.decision import Decision
+from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.controller.kraft.kraft_context import TOO_LARGE, ControllerContext, RaftView, RequestInfo
@@ -30,14 +31,15 @@ from kcore.controller.kraft.log_lines import Notices, log_lines, resigned_line
 from kcore.controller.kraft.outputs import Clocks, Output, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing, using_quota
 from kcore.controller.kraft.periodic import PeriodicTasks, Task
-from kcore.controller.kraft.snapshot_slices import SnapshotLoading, SnapshotNeed
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.controller.kraft.standby import Following, checked, is_refused_at_once
 from kcore.controller.kraft.writing import Written
-from kcore.controller.rules.error_responses import refused
 from kcore.errors import LevelError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replaying
 from kcore.metadata.newer_records import check_records
+from kcore.node.error_responses import refused
+from kcore.node.kraft.snapshot_slices import SnapshotNeed
 from kcore.protocol_errors import Errors
 from kcore.raft.state_machine import AnyAppend, AppendBatches, Resign, SnapshotReader, UpgradeKraftVersion
 from kcore.releases.known import RELEASES
@@ -66,7 +68,7 @@ class KraftController:
         self.config = config
         self.leader_id = -1  # Set by the edge; NOT_CONTROLLER answers name the active controller.
         self.committed = 0  # All records below this offset are committed.
-        self.snapshots = SnapshotNeed(config)
+        self.snapshots = SnapshotNeed(config.node, in_proportion=SNAPSHOTS_AT_FIXED_BYTES not in config.kafka_way)
         self.epoch: int | None = None  # The epoch that this node leads; None for a standby.
         self.raft = RaftView()
         self._held: int | None = None
@@ -373,7 +375,7 @@ class KraftController:
     def _follow(self, batches: bytes, end_offset: int) -> Iterator[None]:
         if batches:
             records = decode_records(batches)
-            check_records(records, RELEASES[self.config.release], start_offset=self.image.end_offset)
+            check_records(records, RELEASES[self.config.node.release], start_offset=self.image.end_offset)
             self._shadow.on_replayed(batches)
             yield from self._replay(records)
         self.image.end_offset = max(self.image.end_offset, end_offset)

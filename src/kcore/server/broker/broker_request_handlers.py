@@ -14,12 +14,12 @@ from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_
 from kcore.broker.replicas.producing import drop_repeated, on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
-from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
+from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
 from kcore.schema.fetch import FetchRequest

@@ -8,10 +8,10 @@ from typing import Final
 
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.metadata.image.delta import MetadataDelta
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.kraft.effective_configs import EffectiveConfigs
+from kcore.node.kraft.node_config import NodeConfig
 from kcore.schema.configs import ConfigResourceType
 from kcore.server.broker.topic_configs import settings_of
 from kcore.server.kraft_broker.kraft_broker_settings import ALL
@@ -25,7 +25,7 @@ CORDONED: Final = "cordoned.log.dirs"
 class BrokerConfigs:
     """The settings of one broker. Call `follow` after each change of the image, before the replicas follow it."""
 
-    def __init__(self, config: KraftControllerConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
+    def __init__(self, config: NodeConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
         self._config, self._manager, self._now_ms = config, manager, now_ms
         self._base: dict[str, str] = {}
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from kcore.controller.kraft.admin.config_kinds import group_defaults
-from kcore.controller.kraft.effective_configs import synonyms
+from kcore.node.kraft.config_kinds import group_defaults
+from kcore.node.kraft.effective_configs import synonyms
 from kcore.releases.known import NEWEST
 from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.values import LISTENER_PREFIX

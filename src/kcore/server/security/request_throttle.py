@@ -1,7 +1,7 @@
 """Request quotas: a client that takes too much event loop time gets a throttle time, and the server mutes the client.
 
 The time of a request is the time that its connection's task runs in the event loop: reading, deciding, encoding.
-`controller/rules/rate_quotas` chooses the quota that a request counts against. A server without request quotas does
+`node/rate_quotas` chooses the quota that a request counts against. A server without request quotas does
 not measure; it mutes clients only for the throttle times of other quotas (controller_mutation_rate).
 
 Source: RequestHandlerHelper, ThrottledChannel, ClientRequestQuotaManager, ControllerApis and KafkaApis of 3.9.1, 4.3.1.
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.metadata.image.image_state import ImageState
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.limits.stopwatch import NOBODY, Asker
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import Answer
+from kcore.node.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.sampled_rate import WINDOW_MS, WINDOWS
 from kcore.schema.structure import Message
 
