@@ -27,6 +27,7 @@ from kcore.broker.directories.outputs import (
 )
 from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.replicas.replication_quota import ReplicationQuota
 from kcore.errors import StorageError
 from kcore.metadata.image.image import ClusterImage
 from kcore.net.limits.bounded_log import BoundedLog
@@ -55,9 +56,12 @@ class FutureCopy:
     `at` is the directory in use: after a KafkaStorageException, the one whose disk failed.
     """
 
-    def __init__(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
-        """KeyError unless the source has the current log, and the target a future one."""
+    def __init__(
+        self, key: TopicPartition, source: LogDirectory, target: LogDirectory, quota: ReplicationQuota
+    ) -> None:
+        """KeyError unless the source has the current log, and the target a future one. `quota`: counts the copy."""
         self.key, self.source, self.target = key, source, target
+        self._quota = quota
         self.is_near = False  # True once the future log has caught up.
         self.not_before_ms = 0  # The time of the next try after an error.
         self.at = target
@@ -121,6 +125,7 @@ class FutureCopy:
             # The current log starts in the middle of a batch (Partition.appendRecordsToFollowerOrFutureReplica).
             future.truncate_fully_and_start_at(first_offset)
         future.append(data, batches)
+        self._quota.record(len(data))
         self._unsynced += len(data)
         if self._unsynced >= SYNC_BYTES:
             self._unsynced = 0
@@ -217,7 +222,7 @@ class ReplicaMoves:
         key, source, target = self._key(partition), self._online(source_id), self._online(target_id)
         if key is None or source is None or target is None or key not in source.logs or key not in target.futures:
             return
-        copy = FutureCopy(key, source, target)
+        copy = FutureCopy(key, source, target, self._manager.quotas.alter_log_dirs)
         with self._reporting(target):
             copy.begin()
             self._copies[partition] = copy
@@ -280,11 +285,14 @@ class ReplicaMoves:
     def copy_some(self) -> bool:
         """Copies a slice of each copy that has caught up once, and of the first other copy. False if all are idle.
 
-        New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
+        New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread). All copies pause while
+        replica.alter.log.dirs.io.max.bytes.per.second is exceeded (LocalLeaderEndPoint.buildFetch).
         """
         is_more, is_first_taken, now_ms = False, False, self._hooks.now_ms()
+        quota = self._manager.quotas.alter_log_dirs
+        quota.set_time(now_ms)
         for partition, copy in [*self._copies.items()]:
-            if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near):
+            if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near) or quota.is_exceeded:
                 continue
             is_first_taken = is_first_taken or not copy.is_near
             is_more = self._copy_slice(partition, copy, now_ms) or is_more
