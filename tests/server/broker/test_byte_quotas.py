@@ -108,10 +108,15 @@ async def test_a_producer_without_responses_is_muted(tmp_path: Path, authority: 
     async with secure_cluster(tmp_path, authority) as cluster:
         broker = await ready(cluster, producer_byte_rate=10.0)
         async with await cluster.connect(1, "alice") as alice:
-            sending = asyncio.ensure_future(alice.send(produce(VALUE, acks=0), PRODUCE_VERSION))
-            await until(lambda: muted(broker))
-            sending.cancel()
-        assert broker.manager.partitions["t", 0].log.end_offset == 1
+            silent = asyncio.ensure_future(alice.send(produce(VALUE, acks=0), PRODUCE_VERSION))
+            await until(lambda: broker.manager.partitions["t", 0].log.end_offset == 1)
+            asked = asyncio.ensure_future(alice.send(s.MetadataRequest(topics=[])))
+            await until(lambda: muted(broker) or asked.done() or silent.done())
+            is_answered = asked.done() or silent.done()
+            for each in (silent, asked):
+                each.cancel()
+            await asyncio.gather(silent, asked, return_exceptions=True)
+            assert not is_answered
 
 
 @story
