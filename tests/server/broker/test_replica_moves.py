@@ -343,6 +343,9 @@ def test_copies_pause_while_their_limit_is_exceeded(tmp_path: Path, monkeypatch:
     assert future.end_offset == 6, "in two seconds five batches, and the one that exceeds the limit"
     quota.limit = None
     broker.copy(RECORDS)
+    assert future.end_offset == 6, "the pause lasts for replica.fetch.backoff.ms"
+    broker.now_ms += 1_000
+    broker.copy(RECORDS)
     assert future.end_offset == RECORDS
 
 

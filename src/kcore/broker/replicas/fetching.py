@@ -46,9 +46,7 @@ SIZE_BYTES: Final = 4
 class FetchQuota(Protocol):
     """The quotas of the consumer that has sent a fetch."""
 
-    @property
-    def most_bytes(self) -> float:
-        """The limit of the response: with more bytes the consumer would always be throttled."""
+    most_bytes: float  # The limit of the response: with more bytes the consumer would always be throttled.
 
     def throttle_time_ms(self, size: Callable[[], int]) -> int:
         """Counts the response against the quotas, unless they are exceeded; 0: the response is sent.

@@ -84,6 +84,8 @@ class RateQuotas:
 
         A negative value takes back usage (unrecordQuotaSensor).
         """
+        if not quotas:
+            return 0
         owner = owner_of(quotas, self._key, user, client_id or "")
         limit = limit_of(quotas, self._key, owner)
         if limit is None:
@@ -104,7 +106,7 @@ class RateQuotas:
 
         Source: ClientQuotaManager.maxValueInQuotaWindow.
         """
-        limit = limit_of(quotas, self._key, owner_of(quotas, self._key, user, client_id or ""))
+        limit = limit_of(quotas, self._key, owner_of(quotas, self._key, user, client_id or "")) if quotas else None
         return math.inf if limit is None else limit * (self._windows - 1) * self._window_ms / 1000
 
     def rates(self, now_ms: int, most: int) -> dict[Owner, float]:

@@ -163,6 +163,7 @@ class ReplicaMoves:
     def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
         self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
         self._copies: dict[TopicIdPartition, FutureCopy] = {}
+        self._paused_until_ms = 0  # The end of a pause of all copies.
         self._has_copies = asyncio.Event()
         self._keys: dict[TopicIdPartition, Key] = {}  # The partitions of future logs, also of deleted topics.
         self._log = BoundedLog(logger)
@@ -285,19 +286,29 @@ class ReplicaMoves:
     def copy_some(self) -> bool:
         """Copies a slice of each copy that has caught up once, and of the first other copy. False if all are idle.
 
-        New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread). All copies pause while
-        replica.alter.log.dirs.io.max.bytes.per.second is exceeded (LocalLeaderEndPoint.buildFetch).
+        New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
         """
         is_more, is_first_taken, now_ms = False, False, self._hooks.now_ms()
-        quota = self._manager.quotas.alter_log_dirs
-        quota.set_time(now_ms)
+        self._manager.quotas.set_time(now_ms)
         for partition, copy in [*self._copies.items()]:
-            if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near) or quota.is_exceeded:
+            if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near):
                 continue
+            if self._must_pause(now_ms):
+                is_more = False
+                break
             is_first_taken = is_first_taken or not copy.is_near
             is_more = self._copy_slice(partition, copy, now_ms) or is_more
         self._hooks.perform()
         return is_more
+
+    def _must_pause(self, now_ms: int) -> bool:
+        """Pauses all copies for replica.fetch.backoff.ms if they exceed replica.alter.log.dirs.io.max.bytes.per.second.
+
+        Source: LocalLeaderEndPoint.buildFetch, AbstractFetcherThread.maybeFetch.
+        """
+        if now_ms >= self._paused_until_ms and self._manager.quotas.alter_log_dirs.is_exceeded:
+            self._paused_until_ms = now_ms + self._manager.config.replica_fetch_backoff_ms
+        return now_ms < self._paused_until_ms
 
     def _copy_slice(self, partition: TopicIdPartition, copy: FutureCopy, now_ms: int) -> bool:
         """Copies a slice. True if this copy has more to copy, or another copy may now start."""

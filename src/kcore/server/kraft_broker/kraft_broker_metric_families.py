@@ -24,6 +24,7 @@ LOGS: Final = "kafka_log_LogManager"
 SESSIONS: Final = f"{SERVER}_FetchSessionCache"
 PARTITIONS_AT_ONCE: Final = 2_000  # Partitions that are counted before other events are handled: a few milliseconds.
 CLIENTS: Final = 100  # The most users and client ids with a rate of their own.
+NAME: Final = 200  # The most characters of their names.
 STATES: Final = {  # Kafka's numbers of BrokerState.
     BrokerState.STARTING: 1,
     BrokerState.RECOVERY: 2,
@@ -138,7 +139,8 @@ def _of_quotas(server: KraftBrokerServer) -> Iterable[Family]:
     for kind, rates in of_clients.items():
         name, unit = ("request_time", "percent") if kind == "Request" else ("byte_rate", "bytes a second")
         text = f"The rate of clients with a quota, in {unit}: the {CLIENTS} most recently counted ones."
-        yield client_gauges(f"{SERVER}_{kind}_{name}", text, rates.rates(at_ms, CLIENTS))
+        shown = {(user[:NAME], client[:NAME]): rate for (user, client), rate in rates.rates(at_ms, CLIENTS).items()}
+        yield client_gauges(f"{SERVER}_{kind}_{name}", text, shown)
     text = "Requests whose client the quota throttled."
     yield counters(
         "kcore_throttled_requests", text, "quota", {kind: each.throttled for kind, each in of_clients.items()}

@@ -46,21 +46,20 @@ class ConsumerQuota:
 
     def __init__(self, quotas: ByteQuotas, context: RequestContext) -> None:
         self._quotas, self._context = quotas, context
-
-    @property
-    def most_bytes(self) -> float:
-        """See `FetchQuota.most_bytes`."""
-        context, quotas = self._context, self._quotas
-        return quotas.fetch.most_value(quotas.requests.known.quotas, context.principal.name, context.header.client_id)
+        self.most_bytes = self._most_value()  # See `FetchQuota.most_bytes`.
 
     def throttle_time_ms(self, size: Callable[[], int]) -> int:
         """See `FetchQuota.throttle_time_ms`."""
         quotas, context = self._quotas, self._context
         requests_ms = quotas.requests.used_in(context)
-        if self.most_bytes == math.inf:
+        if self._most_value() == math.inf:
             return requests_ms
         count = size()
         throttled_ms = max(requests_ms, quotas.record(quotas.fetch, context, count))
         if throttled_ms:  # The response is empty: its records do not count.
             quotas.record(quotas.fetch, context, -count, checks=False)
         return throttled_ms
+
+    def _most_value(self) -> float:
+        context, quotas = self._context, self._quotas
+        return quotas.fetch.most_value(quotas.requests.known.quotas, context.principal.name, context.header.client_id)
