@@ -141,3 +141,45 @@ def test_no_value_of_a_quota_makes_a_request_fail(limit: float, expected: int) -
     rate = SampledRate()
     rate.record(1.0, 0)
     assert rate.throttle_time_ms(limit, 0) == expected
+
+
+def test_a_burst_of_bytes_delays_as_in_kafkas_own_test() -> None:
+    """The numbers of ClientQuotaManagerTest.testQuotaViolation: 500 bytes a second for all client ids."""
+    rates, quotas, now_ms = RateQuotas("producer_byte_rate"), {entity(None, ""): {"producer_byte_rate": 500.0}}, 0
+    for _ in range(10):
+        assert rates.record(quotas, "ANONYMOUS", "unknown", 400.0, now_ms) == 0
+        now_ms += 1_000
+    # 400 * 10 + 2,300 bytes in 10.5 seconds are 600 a second: (600 - 500) / 500 * 10.5 seconds are too few.
+    now_ms += 500
+    assert rates.record(quotas, "ANONYMOUS", "unknown", 2_300.0, now_ms) == 2_100
+    now_ms += 2_100
+    for _ in range(10):
+        rates.record(quotas, "ANONYMOUS", "unknown", 400.0, now_ms)
+        now_ms += 1_000
+    assert rates.record(quotas, "ANONYMOUS", "unknown", 0.0, now_ms) == 0, "the burst is out of the windows"
+
+
+def test_the_most_that_is_not_always_throttled_is_what_fits_in_the_full_windows() -> None:
+    """ClientQuotaManagerTest.testGetMaxValueInQuotaWindowWithNonDefaultQuotaWindow."""
+    rates, quotas = RateQuotas("consumer_byte_rate", windows=4), {entity("", None): {"consumer_byte_rate": 10.0}}
+    assert rates.most_value({}, "userA", "client1") == float("inf")
+    assert rates.most_value(quotas, "userA", "client1") == 30
+    assert rates.record(quotas, "userA", "client1", 30.0, 0) == 0
+    assert rates.record(quotas, "userB", "client1", 31.0, 0) > 0
+    assert RateQuotas("consumer_byte_rate", windows=4, window_ms=5_000).most_value(quotas, "userA", None) == 150
+
+
+def test_what_is_taken_back_does_not_count() -> None:
+    rates, quotas = RateQuotas("consumer_byte_rate"), {entity("a", None): {"consumer_byte_rate": 10.0}}
+    assert rates.record(quotas, "a", "x", 200.0, 0) == 10_000
+    assert rates.record(quotas, "a", "x", -200.0, 0, checks=False) == 0
+    assert rates.record(quotas, "a", "x", 100.0, 0) == 0
+    assert (rates.counted, rates.throttled, rates.throttled_ms) == (100.0, 1, 10_000)
+
+
+def test_rates_are_shown_of_the_last_clients() -> None:
+    rates, quotas = RateQuotas("producer_byte_rate"), {entity(None, ""): {"producer_byte_rate": 10.0}}
+    for number in (1, 2, 3, 1):
+        rates.record(quotas, "a", f"c{number}", 100.0 * number, 0)
+    assert rates.rates(0, most=2) == {("", "c3"): 30.0, ("", "c1"): 20.0}
+    assert rates.rates(100_000, most=1) == {("", "c1"): 0.0}

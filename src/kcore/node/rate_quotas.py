@@ -6,6 +6,7 @@ client. The response contains a throttle time, and the server reads no request o
 Source: ClientQuotaManager, ClientRequestQuotaManager and QuotaUtils of 3.9.1 and 4.3.1.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
@@ -54,6 +55,8 @@ def _entity(user: str | None, client_id: str | None) -> QuotaEntity:
 
 
 REQUEST_PERCENTAGE: Final = "request_percentage"
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
 MOST_RATES: Final = 10_000  # Most owners whose usage is kept; beyond it the least recently used rate is dropped.
 _NS_A_PERCENT: Final = 10_000_000  # One percent of a second, in ns.
 
@@ -70,11 +73,19 @@ class RateQuotas:
         """`key`: the quota's name. `most_ms`: the longest throttle time."""
         self._key, self._windows, self._window_ms, self._most_ms = key, windows, window_ms, most_ms
         self._rates: dict[Owner, SampledRate] = {}
+        self.counted = 0.0  # The usage of all clients with this quota since the start.
+        self.throttled = 0  # The requests that were throttled, and their throttle times in ms.
+        self.throttled_ms = 0
 
     def record(
         self, quotas: ClientQuotas, user: str, client_id: str | None, value: float, now_ms: int, *, checks: bool = True
     ) -> int:
-        """Count usage, and return the throttle time in ms. Without `checks` the usage is only counted."""
+        """Count usage, and return the throttle time in ms. Without `checks` the usage is only counted.
+
+        A negative value takes back usage (unrecordQuotaSensor).
+        """
+        if not quotas:
+            return 0
         owner = owner_of(quotas, self._key, user, client_id or "")
         limit = limit_of(quotas, self._key, owner)
         if limit is None:
@@ -84,7 +95,23 @@ class RateQuotas:
         if len(self._rates) > MOST_RATES:
             del self._rates[next(iter(self._rates))]
         rate.record(value, now_ms)
-        return rate.throttle_time_ms(limit, now_ms, self._most_ms) if checks else 0
+        self.counted += value
+        throttled_ms = rate.throttle_time_ms(limit, now_ms, self._most_ms) if checks else 0
+        if throttled_ms:
+            self.throttled, self.throttled_ms = self.throttled + 1, self.throttled_ms + throttled_ms
+        return throttled_ms
+
+    def most_value(self, quotas: ClientQuotas, user: str, client_id: str | None) -> float:
+        """The most usage of one request that is not always throttled; infinite for a client without this quota.
+
+        Source: ClientQuotaManager.maxValueInQuotaWindow.
+        """
+        limit = limit_of(quotas, self._key, owner_of(quotas, self._key, user, client_id or "")) if quotas else None
+        return math.inf if limit is None else limit * (self._windows - 1) * self._window_ms / 1000
+
+    def rates(self, now_ms: int, most: int) -> dict[Owner, float]:
+        """The rates per second of at most `most` owners, the most recently used ones."""
+        return {owner: self._rates[owner].measure(now_ms) for owner in [*self._rates][-most:]}
 
 
 def request_quotas(windows: int = WINDOWS, window_ms: int = WINDOW_MS) -> RateQuotas:

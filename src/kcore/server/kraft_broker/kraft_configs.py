@@ -1,6 +1,6 @@
-"""The settings in the metadata log that a KRaft broker applies: those of topics, and its cordoned directories.
+"""The settings in the metadata log that a KRaft broker applies: those of topics, its throttles, cordoned directories.
 
-Source: TopicConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
+Source: TopicConfigHandler, BrokerConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,12 +31,13 @@ class BrokerConfigs:
 
     def follow(self, image: ClusterImage, delta: MetadataDelta | None) -> None:
         """Applies changed settings to the held topics; `delta`: None if all settings may have changed."""
+        brokers = [(ConfigResourceType.BROKER, name) for name in (str(self._config.node_id), "")]
+        self._manager.quotas.set_limits(*(image.configs.get(each, {}) for each in brokers))
         known = self._manager.settings
         changed = set(known)
         if delta is not None:
             touched = delta.touched(CONFIGS)
-            own = {(ConfigResourceType.BROKER, ""), (ConfigResourceType.BROKER, str(self._config.node_id))}
-            if touched.isdisjoint(own):
+            if touched.isdisjoint(brokers):
                 changed = {name for kind, name in touched if kind == ConfigResourceType.TOPIC and name in known}
             elif touched:
                 self._base.clear()

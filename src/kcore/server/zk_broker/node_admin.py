@@ -59,7 +59,7 @@ class NodeAdmin:
         return await self.perform(describe_configs(self._node, request, version))
 
     async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        """Changes settings in ZooKeeper. Replication throttles are stored, but not applied."""
+        """Changes settings in ZooKeeper."""
         return await self.perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:

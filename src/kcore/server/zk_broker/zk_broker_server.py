@@ -38,6 +38,7 @@ from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.security.request_throttle import RequestThrottle
+from kcore.server.zk_broker.broker_throttles import BrokerThrottlesWatcher
 from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.migration import BrokerMigration
@@ -134,6 +135,7 @@ class ZkBrokerServer(BrokerServer):
             if self._migration_settings is not None:
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
+            self._watchers.append(BrokerThrottlesWatcher(self._zookeeper, self.manager))
             self._open_handlers(cluster_id)
             for watcher in self._watchers:
                 await watcher.open()

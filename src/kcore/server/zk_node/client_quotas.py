@@ -1,5 +1,5 @@
-"""Keeps quotas equal to ZooKeeper: the request quotas (request_percentage) of users and clients, and the limits of
-new connections a second from an address (connection_creation_rate).
+"""Keeps quotas equal to ZooKeeper: those of users and clients on request time and bytes, and the limits of new
+connections a second from an address (connection_creation_rate).
 
 Source: UserConfigHandler, ClientIdConfigHandler, QuotaConfigHandler and IpConfigHandler of 3.9.1.
 """
@@ -11,7 +11,7 @@ from typing import Final
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
-from kcore.node.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas
+from kcore.node.rate_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from kcore.node.zk.admin.quotas import entity_of
 from kcore.node.zk.znode_quotas import ZnodeQuotas
 from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher, changed_entities
@@ -23,7 +23,7 @@ CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
 class ClientQuotasWatcher(NotificationWatcher):
-    """Follows the request quotas; implements `kcore.server.security.request_throttle.Known`."""
+    """Follows the quotas of users and clients; implements `kcore.server.security.request_throttle.Known`."""
 
     subject = "quotas of users and clients"
     made_paths = (znodes.CONFIG_CHANGES, USERS, CLIENTS)
@@ -31,7 +31,7 @@ class ClientQuotasWatcher(NotificationWatcher):
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
         super().__init__(zookeeper)
-        self._kept = ZnodeQuotas(REQUEST_PERCENTAGE)
+        self._kept = ZnodeQuotas(REQUEST_PERCENTAGE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
         self.changes = 0
 
     @property
