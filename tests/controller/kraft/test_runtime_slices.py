@@ -177,6 +177,24 @@ def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_
     assert standby == cluster.image
 
 
+def test_a_leader_that_resigns_reverts_records_below_a_control_record_that_is_committed() -> None:
+    """The records of a decision that is being written begin at the offset of the committed control record."""
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    while not cluster.image.topics.count:
+        cluster.work()
+    cluster.append_control()
+    cluster.commit()  # The flush comes with the next event of the node.
+    cluster.commit()
+    end = cluster.node.log.end_offset
+    assert cluster.controller.committed == end
+    cluster.submit(cluster.controller.on_resigned(cluster.node.epoch))
+    cluster.work_to_the_end()
+    assert cluster.image.topics.count == 0 and cluster.image.end_offset == end
+    assert cluster.codes("many") == {Errors.NOT_CONTROLLER}
+
+
 def test_what_changes_the_state_waits_and_comes_in_the_order_in_which_it_was_asked_for() -> None:
     cluster = Cluster()
     cluster.works_on = False

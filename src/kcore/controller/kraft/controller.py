@@ -388,8 +388,8 @@ class KraftController:
     def on_resigned(self, epoch: int) -> Outputs:
         """Revert to the last commit. Committed batches of an open transaction stay: the next leader aborts it."""
         first = self._uncommitted[0] if self._uncommitted else None
+        parts = self._reverting(min(self.stable, self._decided_end), first)
         pending = [*self._pending, *self._undecided()]
-        parts = self._reverting(self.stable, first)
         self.epoch = None
         self.periodic.deactivate()
         self._pending.clear()
