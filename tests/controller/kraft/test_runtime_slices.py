@@ -30,6 +30,8 @@ from kcore.schema.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
@@ -136,6 +138,18 @@ def test_heartbeats_and_reads_are_answered_between_the_parts_of_a_decision() -> 
     assert cluster.image.topics.count == MANY and "many" not in cluster.answers
     cluster.commit()
     assert cluster.codes("many") == {0}
+
+
+def test_a_read_in_parts_waits_for_the_decision_in_progress() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0]) for name in NAMES]
+    cluster.ask(ListPartitionReassignmentsRequest(topics=topics), "a list")
+    assert "a list" not in cluster.answers and cluster.parts_wanted == 1
+    cluster.work_to_the_end()
+    cluster.commit()
+    assert cluster.codes("many") == {0} and "a list" in cluster.answers
 
 
 def test_the_records_of_a_decision_are_applied_part_by_part_and_reads_wait_until_all_are() -> None:

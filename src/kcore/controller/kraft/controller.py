@@ -256,6 +256,9 @@ class KraftController:
             return decision
         except Exception as error:
             return Decision(deciding.pending.failed(error, outputs))
+        if self._is_in_parts:  # The decision of a read, between the parts of another decision, begins again later.
+            self._waiting.append(deciding.pending)
+            return None
         self._deciding = deciding
         outputs.append(WorkOn(deciding.pending.name))
         return None
