@@ -96,8 +96,9 @@ class Leaderships:
                 waiting.extend(self.controller.on_read_slice())
 
     def _lead(self) -> None:
-        self._write_control()
-        self.perform(self.controller.on_committed(b"".join(each.data for each in self._unread()), self.end))
+        self._follow()
+        while self.works:
+            self._work()
         self.perform(self.controller.on_leader(self.epoch, self.end))
 
     def _unread(self) -> list[StoredBatch]:
@@ -212,7 +213,7 @@ class Leaderships:
             return
         pipeline = pipeline_of(controller)
         assert pipeline.deciding is None or pipeline.writing is None, "1"
-        assert self.works or not pipeline.is_busy, "2"
+        assert self.works == 1 if pipeline.is_busy else self.works <= 1, "2"
         in_parts = [each.pending for each in (pipeline.deciding, pipeline.writing) if each is not None]
         pending = [*in_parts, *pipeline.behind, *pipeline.unanswered]
         places = [each.reply_to for each in pending if each.request is not None]

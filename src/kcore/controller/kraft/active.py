@@ -13,7 +13,7 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.log_lines import Notices, log_lines, resigned_line
-from kcore.controller.kraft.outputs import Output, Outputs, RequestAnswer, WorkOn
+from kcore.controller.kraft.outputs import Output, Outputs, RequestAnswer
 from kcore.controller.kraft.pending import Pending
 from kcore.controller.kraft.periodic import PeriodicTasks
 from kcore.controller.kraft.pipeline import Pipeline
@@ -67,20 +67,17 @@ class Active:
         """Decide a request; queue it if a long decision is in progress."""
         handler, pipeline = HANDLERS[type(request)], self.pipeline
         pending = Pending(type(request).__name__, lambda: handler(self._context, request, info), request, reply_to)
-        was_busy = pipeline.is_busy
         outputs = pipeline.add(pending)
         if not pipeline.is_busy:
             self._periodic.on_change(self._context, info.now_ms)
-        elif not was_busy:
-            outputs += pipeline.work_on_behind()
-        return outputs + log_lines(self._notices.due(info.now_ms))
+        return outputs + pipeline.work_on() + log_lines(self._notices.due(info.now_ms))
 
     def on_work(self) -> Outputs:
         """Make the next part of a decision. When the decision is written, decide one waiting request per call."""
         outputs = self.pipeline.go_on()
         if not self.pipeline.is_in_parts:
             self._periodic.on_change(self._context, self._state.clocks.now_ms())
-        return outputs + self.pipeline.work_on_behind()
+        return outputs + self.pipeline.work_on()
 
     def on_timer(self) -> Outputs:
         clocks, outputs = self._state.clocks, list[Output]()
@@ -91,27 +88,24 @@ class Active:
             if task is None:
                 break
             outputs += self.pipeline.begin(self._periodic.pending(task, self._context, now_ms))
-        return outputs + log_lines(self._notices.due(clocks.now_ms()))
+        return outputs + self.pipeline.work_on() + log_lines(self._notices.due(clocks.now_ms()))
 
     def on_committed(self, batches: bytes, end_offset: int) -> Outputs:
         """Answer the requests whose records are committed, with all records that they have read."""
         assert not batches, "the active controller has already replayed all records of its log"
-        outputs, was_busy = list[Output](), self.is_busy
+        outputs = list[Output]()
         for pending in self.pipeline.commit(end_offset):
             outputs += log_lines(self._notices.committed(pending.notice, self._state.clocks.now_ms()))
             outputs += log_lines(pending.notice.warnings, logging.WARNING)
             if pending.request is not None:
                 outputs.append(self.pipeline.answer(pending))
-        return outputs if was_busy else outputs + self.pipeline.work_on_behind()
+        return outputs + self.pipeline.work_on()
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
         """Make the refused decision and all later ones again, after the control record that the node wrote first."""
-        was_busy = self.is_busy
         again = self.pipeline.take_back(append.expected_offset, next_offset)
         self._periodic.forget(self._context)
-        outputs = self.pipeline.decide_again(again)
-        # If the controller was busy, the edge has a WorkOn already.
-        return [each for each in outputs if not (was_busy and isinstance(each, WorkOn))]
+        return self.pipeline.decide_again(again) + self.pipeline.work_on()
 
     def resign(self) -> list[Output]:
         """Answer every request NOT_CONTROLLER. The caller reverts the pipeline's records."""

@@ -4,6 +4,7 @@ The controller is a Standby, or Active while its node leads. Source: QuorumContr
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import ClassVar, TypeVar
 
 from kcore.controller.kraft.activation import Bootstrap
@@ -39,7 +40,8 @@ class KraftController:
         new_uuid: Callable[[], Uuid],
     ) -> None:
         """`bootstrap`: the records for an empty log. `random` and `new_uuid`: as in ControllerContext."""
-        self._state = ControllerState(config, bootstrap, clocks, random, new_uuid)
+        new_context = partial(ControllerContext, config, random=random, new_uuid=new_uuid)
+        self._state = ControllerState(config, bootstrap, clocks, new_context)
         self._role: Active | Standby = Standby(self._state, iter(()))
         self.config, self.raft, self.snapshots = config, self._state.raft, self._state.snapshots
         self.periodic, self._notices = PeriodicTasks(tasks), Notices()

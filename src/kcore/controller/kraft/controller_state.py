@@ -1,6 +1,7 @@
 """The state of a controller that outlives its roles."""
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.kraft_context import ControllerContext, RaftView
@@ -10,29 +11,22 @@ from kcore.controller.kraft.snapshot_slices import SnapshotLoading
 from kcore.controller.kraft.snapshot_state import SnapshotState
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replaying
-from kcore.replication.java_random import JavaRandom
-from kcore.types import Uuid
 from kcore.wire.records import Records
+
+NewContext: TypeAlias = Callable[[ClusterImage], ControllerContext]
 
 
 class ControllerState:
     """The image with its context, the committed offset, and the snapshots. The roles replay records here."""
 
     def __init__(
-        self,
-        config: KraftControllerConfig,
-        bootstrap: Bootstrap,
-        clocks: Clocks,
-        random: JavaRandom,
-        new_uuid: Callable[[], Uuid],
+        self, config: KraftControllerConfig, bootstrap: Bootstrap, clocks: Clocks, new_context: NewContext
     ) -> None:
-        """As for KraftController."""
-        self.config, self.bootstrap, self.clocks = config, bootstrap, clocks
+        self.config, self.bootstrap, self.clocks, self._new_context = config, bootstrap, clocks, new_context
         self.raft = RaftView()
         self.snapshots = SnapshotState(config)
         self.committed = 0  # All records below this offset are committed.
         self.is_empty = True  # True while only control records are committed.
-        self._random, self._new_uuid = random, new_uuid
         self.context = self._context_of(ClusterImage())
 
     @property
@@ -42,7 +36,7 @@ class ControllerState:
 
     def _context_of(self, image: ClusterImage) -> ControllerContext:
         image.keep_journal()
-        context = ControllerContext(self.config, image, self._random, self._new_uuid)
+        context = self._new_context(image)
         context.is_standby, context.raft, context.shadow = True, self.raft, self.snapshots.shadow
         context.wall_ahead_ms = self.clocks.wall_ms() - self.clocks.now_ms()
         return context

@@ -179,11 +179,6 @@ class Uncommitted(NamedTuple):
     end: int
     transaction: bytes
 
-    @classmethod
-    def of(cls, made: Written) -> "Uncommitted":
-        """The append of a decision or of a part of it."""
-        return cls(made.begin, made.end, made.batches if made.is_transaction else b"")
-
     def part_below(self, offset: int) -> bytes:
         """The batches of the transaction that begin below the offset."""
         batches = split_batches(self.transaction, check_crc=False)[0]

@@ -32,7 +32,7 @@ class Pipeline:
     Invariants, after the edge has performed the outputs of an event:
 
     1. At most one decision is in parts: `deciding` or `writing` is None.
-    2. While the pipeline is busy, the edge has a WorkOn, which continues it.
+    2. While the pipeline is busy, the edge has exactly one WorkOn.
     3. Each request is in one place, or is answered; it is answered once.
     4. The appends in `uncommitted` ascend and do not overlap. Each one ends above the committed offset.
     5. The offsets in `unanswered` ascend. Each one is above `stable`.
@@ -47,6 +47,7 @@ class Pipeline:
         self.writing: Writing | None = None
         self.unanswered: deque[Pending] = deque()
         self.uncommitted: deque[Uncommitted] = deque()
+        self._edge_works_on = False  # True from a WorkOn until the edge calls `on_work`.
         self._inherits_transaction = state.image.in_transaction  # An earlier leader's is open in the committed log.
 
     @property
@@ -118,20 +119,25 @@ class Pipeline:
         """Make the next part of the decision in progress, or begin the oldest request that waits."""
         deciding, writing = self.deciding, self.writing
         self.deciding = self.writing = None
+        self._edge_works_on = False
         if deciding is not None:
             return self._settle(deciding.pending, deciding.go_on(self._context))
         if writing is not None:
             return self._write_on(writing)
         return self.begin(self.behind.popleft()) if self.behind else []
 
-    def work_on_behind(self) -> list[Output]:
-        """A WorkOn for the oldest waiting request; empty if none waits, or while a decision is unfinished."""
-        return [] if self.is_in_parts or not self.behind else [WorkOn(self.behind[0].name)]
+    def work_on(self) -> list[Output]:
+        """A WorkOn, if the pipeline is busy and the edge has none. Every event ends with it."""
+        if self._edge_works_on or not self.is_busy:
+            return []
+        self._edge_works_on = True
+        in_parts = self.deciding or self.writing
+        return [WorkOn((in_parts.pending if in_parts is not None else self.behind[0]).name)]
 
     def _settle(self, pending: Pending, decision: Decision | Deciding) -> list[Output]:
         if isinstance(decision, Deciding):
             self.deciding = decision
-            return [WorkOn(pending.name)]
+            return []
         if decision.records:
             return self._write_on(Writing(pending, decision, self._context, self._epoch, self._state.clocks))
         return self._finish(pending, decision, None)
@@ -147,7 +153,7 @@ class Pipeline:
                 outputs += self._append(made)
                 if not pending.is_vital:
                     self.writing = writing
-                    return [*outputs, WorkOn(pending.name)]
+                    return outputs
         except Exception as error:
             if pending.is_vital or not isinstance(error, LevelError):
                 pending.response = pending.failed(error)
@@ -158,7 +164,7 @@ class Pipeline:
     def _append(self, made: Written | None) -> list[Output]:
         if made is None:
             return []
-        self.uncommitted.append(Uncommitted.of(made))
+        self.uncommitted.append(Uncommitted(made.begin, made.end, made.batches if made.is_transaction else b""))
         self._context.shadow.on_written(made.batches)
         self._state.snapshots.need.count(len(made.batches))
         return [AppendBatches(made.batches, self._epoch, made.begin)]
@@ -234,7 +240,7 @@ class Pipeline:
         while again and not self.is_busy:
             outputs += self.begin(again.popleft())
         self.behind += again
-        return outputs + self.work_on_behind()
+        return outputs
 
     def reverting(self) -> Iterator[None]:
         """Revert to the last commit, in parts.
