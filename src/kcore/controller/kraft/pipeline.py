@@ -48,7 +48,7 @@ class Pipeline:
         self.unanswered: deque[Pending] = deque()
         self.uncommitted: deque[Uncommitted] = deque()
         self._edge_works_on = False  # True from a WorkOn until the edge calls `on_work`.
-        self._inherits_transaction = state.image.in_transaction  # An earlier leader's is open in the committed log.
+        self.inherits_transaction = state.image.in_transaction  # An earlier leader's is open in the committed log.
 
     @property
     def is_in_parts(self) -> bool:
@@ -67,10 +67,6 @@ class Pipeline:
         """
         committed, first = self._state.committed, self.uncommitted[0] if self.uncommitted else None
         return committed if first is None or not first.transaction else min(first.begin, committed)
-
-    def snapshot_offset(self) -> int | None:
-        """See KraftController."""
-        return None if self._inherits_transaction else self.stable
 
     @property
     def _decided_end(self) -> int:
@@ -200,7 +196,7 @@ class Pipeline:
         state.committed = end_offset
         while self.uncommitted and self.uncommitted[0].end <= end_offset:
             self.uncommitted.popleft()
-            state.is_empty = self._inherits_transaction = False
+            state.is_empty = self.inherits_transaction = False
         # The node may have written control records after all decisions.
         if not self.uncommitted and self.writing is None:
             image.end_offset = max(image.end_offset, end_offset)
