@@ -47,9 +47,15 @@ class Pending:
     on_written: Callable[[int, bool], None] | None = None
 
     def begin(self, context: ControllerContext) -> "Decision | Deciding":
-        """Make the decision anew, or its first part."""
+        """Make the decision anew, or its first part. An exception fails as in `Deciding.go_on`."""
         self.forget_decision()
-        return Deciding(self, _steps(self.decide)).go_on(context)
+        context.used_quota = None
+        try:
+            decided = self.decide()
+        except Exception as error:
+            decided = Decision(self.failed(error))
+        self.quota = context.used_quota
+        return decided if isinstance(decided, Decision) else Deciding(self, decided).go_on(context)
 
     def forget_decision(self) -> None:
         """Drop the last decision, and return the quota that it used."""
@@ -80,11 +86,6 @@ class Pending:
     def fault_lines(self) -> list[Output]:
         """The line about the fault for the operator's log, if there is one."""
         return [] if self.fault is None else log_lines([self.fault.line], logging.ERROR)
-
-
-def _steps(decide: Callable[[], Decision | Steps]) -> Steps:
-    decided = decide()
-    return decided if isinstance(decided, Decision) else (yield from decided)
 
 
 class Deciding(NamedTuple):

@@ -58,7 +58,7 @@ class Pipeline:
     @property
     def is_busy(self) -> bool:
         """True if requests that change the state must wait."""
-        return self.is_in_parts or bool(self.behind)
+        return self.deciding is not None or self.writing is not None or bool(self.behind)
 
     @property
     def stable(self) -> int:
