@@ -24,7 +24,7 @@ def test_an_active_controller_loads_no_snapshot_and_leads_once() -> None:
     ):
         with pytest.raises(AssertionError, match="an event of Standby came to Active"):
             event()
-    assert controller.epoch == 1
+    assert controller.is_active and controller.epoch == 1
 
 
 def test_an_active_controller_replays_no_committed_records() -> None:
@@ -43,7 +43,12 @@ def test_a_standby_neither_resigns_nor_decides_again() -> None:
 
 def test_a_standby_has_no_pipeline_no_epoch_and_no_timer() -> None:
     controller = controller_of()
-    assert controller.epoch is None and controller.next_due_ms is None and not controller.is_busy
+    assert (
+        not controller.is_active
+        and controller.epoch is None
+        and controller.next_due_ms is None
+        and not controller.is_busy
+    )
     assert not controller.on_timer() and not controller.on_work()
     assert not {"pipeline", "activate", "resign", "on_refused"} & {*dir(Standby)}
     assert not {"finish", "on_snapshot", "on_read_slice"} & {*dir(Active)}

@@ -67,6 +67,11 @@ class KraftController:
         return self._role.epoch
 
     @property
+    def is_active(self) -> bool:
+        """True if this controller is the active one of its quorum."""
+        return isinstance(self._role, Active)
+
+    @property
     def stable(self) -> int:
         """All records below this offset are committed and outside an open transaction of this node."""
         return self._role.stable
@@ -104,17 +109,17 @@ class KraftController:
 
     def on_read_slice(self) -> Outputs:
         """Read a slice of the snapshot, after the output ReadSnapshotSlice."""
-        return self._as(Standby).on_read_slice()
+        return _as(Standby, self._role).on_read_slice()
 
     # Events of the raft node (kcore.raft.state_machine.StateMachine).
 
     def on_leader(self, epoch: int, offset: int) -> Outputs:
-        self._as(Standby).finish()
+        _as(Standby, self._role).finish()
         self._role = active = Active(self._state, epoch, offset, self.periodic, self._notices)
         return active.activate()
 
     def on_resigned(self, epoch: int) -> Outputs:
-        active = self._as(Active)
+        active = _as(Active, self._role)
         self._role = standby = Standby(self._state, active.pipeline.reverting())
         return [*active.resign(), *standby.on_work()]
 
@@ -122,12 +127,13 @@ class KraftController:
         return self._role.on_committed(batches, end_offset)
 
     def on_refused(self, append: AnyAppend, next_offset: int) -> Outputs:
-        return self._as(Active).on_refused(append, next_offset)
+        return _as(Active, self._role).on_refused(append, next_offset)
 
     def on_snapshot(self, reader: SnapshotReader) -> Outputs:
-        return self._as(Standby).on_snapshot(reader)
+        return _as(Standby, self._role).on_snapshot(reader)
 
-    def _as(self, role: type[Role]) -> Role:
-        """The role that an event needs. AssertionError for another one: no correct raft node calls in this order."""
-        assert isinstance(self._role, role), f"an event of {role.__name__} came to {type(self._role).__name__}"
-        return self._role
+
+def _as(kind: type[Role], role: Active | Standby) -> Role:
+    """The role that an event needs. AssertionError for another one: no correct raft node calls in this order."""
+    assert isinstance(role, kind), f"an event of {kind.__name__} came to {type(role).__name__}"
+    return role

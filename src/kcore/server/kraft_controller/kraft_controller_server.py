@@ -155,7 +155,7 @@ class KraftServer(QuorumServer):
     def is_ready(self) -> bool:
         """True if the node is ready and its image has loaded. On the leader, the controller must also be active."""
         leads = self.node.leads
-        return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
+        return super().is_ready and self.has_loaded() and leads == self.controller.is_active
 
     def _new_handlers(self) -> QuorumRequestHandlers:
         self._own_handlers = KraftControllerRequestHandlers(
@@ -272,7 +272,7 @@ class KraftServer(QuorumServer):
     def _why_a_better_one(self) -> str | None:
         """Why a new snapshot is due: Kafka's followers cannot go on if the last one ends within a batch. Or None."""
         latest, controller = self.node.log.latest_snapshot, self.controller
-        if latest is None or controller.epoch is None or controller.stable <= controller.snapshots.need.offset:
+        if latest is None or not controller.is_active or controller.stable <= controller.snapshots.need.offset:
             return None
         is_within = ends_within_a_batch(self.node.log, latest)
         return f"the last one, up to offset {latest.offset}, ends within a batch" if is_within else None
