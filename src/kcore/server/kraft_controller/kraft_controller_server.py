@@ -155,7 +155,7 @@ class KraftServer(QuorumServer):
     def is_ready(self) -> bool:
         """True if the node is ready and its image has loaded. On the leader, the controller must also be active."""
         leads = self.node.leads
-        return super().is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
+        return super().is_ready and self.has_loaded() and leads == self.controller.is_active
 
     def _new_handlers(self) -> QuorumRequestHandlers:
         self._own_handlers = KraftControllerRequestHandlers(
@@ -244,7 +244,7 @@ class KraftServer(QuorumServer):
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
-            self.controller.leader_id = effect.leader_id
+            self.controller.raft.leader_id = effect.leader_id
         super()._on_machine_effect(effect)
 
     # Snapshots.
@@ -253,27 +253,26 @@ class KraftServer(QuorumServer):
         """Writes snapshots of the committed state when they are due. A failed one is not repeated before the next."""
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
-            controller, time_ms = self.controller, wall_ms()
-            why = controller.snapshots.why(controller.stable, time_ms) or self._why_a_better_one()
+            controller, snapshots, time_ms = self.controller, self.controller.snapshots, wall_ms()
+            why = snapshots.need.why(controller.stable, time_ms) or self._why_a_better_one()
             if why is None or (offset := controller.snapshot_offset()) is None or self.node.log.end_offset < offset:
                 continue
-            controller.snapshots.begin(offset, time_ms)
+            snapshots.need.begin(offset, time_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
-            controller.hold(offset)
-            release = controller.config.node.release
-            image, epoch = controller.snapshot_image, snapshot.epoch
-            slices = snapshot_slices(image, offset, epoch, time_ms, controller.release, release)
+            snapshots.hold(offset)
+            image, release = snapshots.image(controller.image), controller.config.node.release
+            slices = snapshot_slices(image, offset, snapshot.epoch, time_ms, snapshots.release, release)
             try:
                 is_written = await self.write_due_snapshot(snapshot, time_ms, slices, why)
             finally:
-                controller.release()
+                snapshots.release()
             if is_written:
-                controller.snapshots.has_size(self.metrics.snapshots.latest_bytes)
+                snapshots.need.has_size(self.metrics.snapshots.latest_bytes)
 
     def _why_a_better_one(self) -> str | None:
         """Why a new snapshot is due: Kafka's followers cannot go on if the last one ends within a batch. Or None."""
         latest, controller = self.node.log.latest_snapshot, self.controller
-        if latest is None or controller.epoch is None or controller.stable <= controller.snapshots.offset:
+        if latest is None or not controller.is_active or controller.stable <= controller.snapshots.need.offset:
             return None
         is_within = ends_within_a_batch(self.node.log, latest)
         return f"the last one, up to offset {latest.offset}, ends within a batch" if is_within else None

@@ -140,8 +140,8 @@ KCORE: Final = Rules(
     events=_rules(
         (r"^AnswerLoop\._run ", ANSWER_LOOP),
         (r"^on_(\w+) \(kcore/controller/(?:kraft/(?:brokers|topics|leaders|admin)|zk/\w+)/", "decide {0}"),
-        (r"^(?:KraftController\.(?:on_timer|_run_task)|fence_stale_brokers) ", "periodic work"),
-        (r"^(?:KraftController\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
+        (r"^(?:KraftController\.on_timer|fence_stale_brokers) ", "periodic work"),
+        (r"^(?:Pipeline\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
         (r"^RaftNode\.append_batches ", "append"),
         (r"^QuorumServer\._flush |^OsFileSystem\.fsync ", "flush"),
         (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
