@@ -205,7 +205,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if self._server is None or self._advertised == (dict(finalized), offset):
             return
         self._advertised = dict(finalized), offset
-        answer, supported = self._server.versions_answer, self._context().config.node.supported_features
+        answer, supported = self._server.apis.versions_answer, self._context().config.node.supported_features
         answer.supported_features = [
             SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
             for name in hash_map_order(supported)
@@ -222,7 +222,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return [followers, self._heartbeats]
 
     def deliver_heartbeats_to(self, controller: KraftController, clock: Clock) -> None:
-        """Sets the controller that gets the heartbeats which the loop answers, and its clock; before `compile`."""
+        """Sets the controller that gets the heartbeats which the loop answers, and its clock. Called before `open`."""
         self._heartbeat_receiver = controller, clock
 
     def _may_go_on(self, direct: Direct) -> bool:
@@ -346,7 +346,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
         assert self._server is not None
         most = CLIENT_VALUES if self._context().config.node.has_authorizer else REQUEST_VALUES
-        found = await opened(envelope, most, self._server.reading)
+        found = await opened(envelope, most, self._server.apis.reading)
         if isinstance(found, Errors):
             return found
         lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))

@@ -170,12 +170,16 @@ class QuorumServer:
                 self._begin()
                 return self
             tls, sasl = self._security.server_tls(), self._server_sasl()
-            opening = self._handlers.open(
-                self._host, self.port, tls=tls, sasl=sasl, limits=self._limits, before_listening=self._begin
+            fail = self._fail if self._answer_loop_kind == "compiled" else None
+            self.port = await self._handlers.open(
+                *(self._host, self.port),
+                tls=tls,
+                sasl=sasl,
+                limits=self._limits,
+                before_listening=self._begin,
+                fail=fail,
             )
-            self.port = await opening
-            if self._answer_loop_kind == "compiled":
-                self._handlers.compile(self.node, self._clock, self._fail)
+            self._handlers.begin_answer_loop(self.node, self._clock)
         except BaseException:
             await self.__aexit__()
             raise

@@ -148,7 +148,7 @@ KCORE: Final = Rules(
         (r"^QuorumRequestHandlers\.(?:_write_late|answer)", "answer waiting Fetches"),
         (r"^(?:KraftController\.on_request|KraftServer\._on_request) ", "other requests"),
         (r"^(?:Registration|PeriodicTasks)\.", "periodic work"),
-        (r"^ServedConnection\.|^_SelectorSocketTransport\._read_ready", "connections"),
+        (r"^(?:Served\w+|DirectConnections|FrameTransport)\.|^_SelectorSocketTransport\._read_ready", "connections"),
         (r"^Connection\.send|^connect \(kcore/net/", "requests to other nodes"),
         (r"\(kazoo/|\(kcore/zookeeper/", "ZooKeeper's answers"),
         (r"^BaseEventLoop\._run_once |^BaseSelectorEventLoop\._process_events |^TimerHandle\.", "event loop"),
