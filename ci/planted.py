@@ -30,7 +30,7 @@ PLANTED = ROOT / "tests" / "planted"
 LIMIT_S = 180
 ALL_LIMIT_S = 3600  # The named tests of one file together, without a fault.
 PASSED, FAILED, HANGS = 0, 1, -1  # pytest's exit codes; others say that the tests did not run. HANGS is ours.
-OPTIONS = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-profile=planted"]
+OPTIONS = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-profile=planted", "--timeout=60"]
 # Packages that most tests import, for which each fork would take a second of its own.
 IMPORTED = ("numpy", "hypothesis", "numba", "pyarrow", "asyncio", "ssl", "psutil")
 

@@ -11,7 +11,7 @@ from broker.test_isr_changes import T, change
 from broker.test_isr_changes import answer as isr_answer
 from controller.kraft.active import Active
 from controller.kraft.broker_clusters import SESSION_MS, a_heartbeat, a_registration
-from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
+from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, pipeline_of, setting, settings_of
 from harness.turns import mixed, play
 from kcore.broker.directories.assignments import BATCHING_MS, MAX_BACKOFF_MS
 from kcore.broker.directories.failures import DirectoryFailures
@@ -24,7 +24,6 @@ from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import UNCLEAN, all_tasks
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft import leading
@@ -39,6 +38,7 @@ from kcore.schema.broker_lifecycle import (
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
+from kraft_configs import controller_config
 
 ASK, GOOD = UnregisterBrokerRequest, UnregisterBrokerResponse()
 INTERVAL_MS = 2_000
@@ -51,7 +51,7 @@ class Timed(Active):
     """An active controller with its periodic work, and unfenced brokers."""
 
     def __init__(self, brokers: Iterable[int] = (1, 2, 3), release: str = "4.3.1", **settings: Any) -> None:
-        config = KraftControllerConfig(1, "a cluster", release=release)
+        config = controller_config(1, "a cluster", release=release)
         settings |= {"broker_session_timeout_ms": SESSION_MS, "release": release}
         super().__init__(tasks=all_tasks(config), **settings)
         for each in brokers:
@@ -166,12 +166,12 @@ def test_a_refused_append_has_it_and_all_behind_it_decided_once_more(handle: Any
     _append_control(stage)
     _append_control(stage)
     stage.submit(outputs)
-    assert len(stage.controller._uncommitted) == count + committed, "each append once"
+    assert len(pipeline_of(stage.controller).uncommitted) == count + committed, "each append once"
     stage.commit()
     wanted = [*range(begin - committed, begin), *range(begin + 2, begin + 2 + count)]
     assert settings_of(stage.controller.context) == {f"at-{at}": "1" for at in wanted}
     assert [*stage.answers] == [*(f"before-{place}" for place in range(committed)), *range(count)]
-    assert not stage.controller._uncommitted and stage.controller.stable == stage.node.next_offset
+    assert not pipeline_of(stage.controller).uncommitted and stage.controller.stable == stage.node.next_offset
 
 
 def test_a_refused_append_is_refused_again_until_it_is_written(handle: Any) -> None:
@@ -445,4 +445,4 @@ def test_what_a_client_used_of_its_quota_counts_for_the_next_leadership_of_the_n
 
 def test_controllers_that_begin_have_nobody_to_fence() -> None:
     """A standby's timer does nothing, whatever the time is."""
-    assert controller_of(tasks=all_tasks(KraftControllerConfig(1, "a cluster"))).on_timer() == []
+    assert controller_of(tasks=all_tasks(controller_config(1, "a cluster"))).on_timer() == []

@@ -210,7 +210,7 @@ class ServedRequests:
                 session = self._client.session
                 header, message = await self._apis.read_any(session, frame, api_key, version, self._place.enter)
                 metrics.requests += 1
-                return await self._serve(header, message)
+                return await self._serve(header, message, len(frame))
         except (NetworkError, DecodeError) as error:
             self._apis.refuse(self._client.peer, error)
         except Exception as error:
@@ -218,14 +218,15 @@ class ServedRequests:
         self._close_soon()
         return None
 
-    async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
+    async def _serve(self, header: RequestHeader, message: Message | None, size_bytes: int) -> list[Piece] | None:
         client, apis = self._client, self._apis
         client.session.client_id = header.client_id
         if message is None or isinstance(message, ApiVersionsRequest):
             throttle, watch = apis.parts.throttle, client.session.watch
             throttled_ms = 0 if throttle is None or watch is None else throttle.used(client.session)
             return apis.versions_frame(header, message, throttled_ms)
-        context = RequestContext(client.peer, client.connection_id, header, client.session, self._frames.gone)
+        sender = client.peer, client.connection_id, header, client.session
+        context = RequestContext(*sender, self._frames.gone, size_bytes)
         response = await apis.handler(context, message)
         if response is None:
             return None

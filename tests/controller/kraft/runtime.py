@@ -5,12 +5,13 @@ from random import Random
 from typing import Any
 
 from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.active import Active
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import Task
+from kcore.controller.kraft.pipeline import Pipeline
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.node import RaftNode
@@ -19,6 +20,7 @@ from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
+from kraft_configs import controller_config
 from raft.replication import committed_leader, fetch, fetch_request, flush
 
 BOOTSTRAP = Bootstrap.of_features({"metadata.version": 30}, "a test")
@@ -35,13 +37,19 @@ def controller_of(
     """`seed`: of its random numbers; controllers that write one log need different ones."""
     random = Random(seed)
     return KraftController(
-        KraftControllerConfig(1, "a cluster", **settings),
+        controller_config(1, "a cluster", **settings),
         bootstrap,
         [*tasks],
         Clocks(now_ms, now_ms),
         JavaRandom(seed),
         lambda: Uuid(random.randbytes(16)),
     )
+
+
+def pipeline_of(controller: KraftController) -> Pipeline:
+    """The pipeline of an active controller."""
+    assert isinstance(controller._role, Active)
+    return controller._role.pipeline
 
 
 class Stage:

@@ -16,9 +16,9 @@ from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.outputs import LogLine, RequestAnswer, WorkOn
-from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.error_responses import in_version, refused
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, broker_lifecycle, configs, partitions, quotas, scram, topics
 from kcore.schema.alter_partition import AlterPartitionRequest, AlterPartitionRequestTopicData
@@ -54,7 +54,7 @@ class Standby:
     def __init__(self, release: str = "4.3.1", kafka_way: frozenset[str] = KAFKAS, level: int | None = None) -> None:
         log = log_of(release, LEVELS[release] if level is None else level)
         self.controller = controller_of(kafka_way=kafka_way, **settings_of(release))
-        self.controller.leader_id = LEADER
+        self.controller.raft.leader_id = LEADER
         self.controller.on_committed(log, int(decode_records(log).offset[-1]) + 1)
         self.log_lines: list[str] = []
 
