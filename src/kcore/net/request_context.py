@@ -16,6 +16,11 @@ PLAINTEXT: Final = "PLAINTEXT"  # One of Kafka's SecurityProtocols, with SSL, SA
 class ClientSession:
     """The properties of a client's connection that all its requests share (Session of Kafka's network package)."""
 
+    __slots__ = (
+        *("client_address", "client_id", "is_token_authenticated", "listener_name"),
+        *("mute_ms", "principal", "security_protocol", "watch"),
+    )
+
     def __init__(self, listener_name: str, client_address: str, security_protocol: str = PLAINTEXT) -> None:
         self.listener_name, self.security_protocol = listener_name, security_protocol
         self.client_address = client_address  # Without the port.
