@@ -6,6 +6,7 @@ What the language of a block promises, and a test keeps:
 - text: directly behind a python block, it is what that block prints; `...` stands for what differs from run to run.
   Elsewhere it is an excerpt, and nothing runs.
 - console: commands after `$ `, run in the same folder, each with exactly what it prints.
+- mermaid: a diagram that a test compares with the table it is drawn from.
 - sh: commands. Those of `./kcore` exist, and their options do.
 """
 
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LANGUAGES = {"python", "text", "console", "sh", "toml", "properties", "json"}
+LANGUAGES = {"python", "text", "console", "sh", "toml", "properties", "json", "mermaid"}
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\S*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(\./kcore [^`]+)`")
 ENDS_A_COMMAND = {"|", ">", "<", "&&", ";", "&"}

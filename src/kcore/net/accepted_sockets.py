@@ -107,7 +107,7 @@ class AcceptedSocket:
 
     __slots__ = ("client", "handshakes", "returned", "silent", "socket", "task")
 
-    may_end = True
+    may_end, idle_s = True, 0.0
 
     def __init__(self, client: ClientConnection, accepted: socket.socket, returned: Returned | None = None) -> None:
         self.client, self.socket, self.returned = client, accepted, returned
@@ -119,9 +119,6 @@ class AcceptedSocket:
     def address(self) -> str:
         """The address of the client's host."""
         return self.client.address
-
-    def __str__(self) -> str:
-        return "which has not begun"
 
     def abort(self) -> None:
         """Closes the socket before its transport begins."""

@@ -44,7 +44,7 @@ class AdoptedConnection:
 
     __slots__ = ("_end", "_lender", "client", "is_ended", "is_recalled")
 
-    may_end = False
+    may_end, idle_s = False, 0.0
 
     def __init__(self, client: ClientConnection, lender: Lender, adoption: "Adoption", descriptor: int) -> None:
         """Hands the connection's descriptor to the adopter."""
@@ -71,9 +71,6 @@ class AdoptedConnection:
         """Makes the adopter close the connection at once."""
         self.is_ended = True
         self._end()
-
-    def __str__(self) -> str:
-        return "answered by the answer loop"
 
 
 class Returned(NamedTuple):

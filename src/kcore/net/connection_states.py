@@ -83,6 +83,10 @@ class Holder(Protocol):
     def may_end(self) -> bool:
         """False while a request is running, which would still use its memory after the connection has ended."""
 
+    @property
+    def idle_s(self) -> float:
+        """How long the holder has waited for the client, in seconds; 0 if it does not measure this."""
+
     def abort(self) -> None:
         """Closes the connection at once."""
 
@@ -102,7 +106,8 @@ class ClientConnection:
         self._recent: tuple[Transition, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.peer}, {self.state.value.lower()}, {self.holder}"
+        idle_s = self.holder.idle_s
+        return f"{self.peer}, {self.state.value.lower()}" + (f", idle for {idle_s:.1f} s" if idle_s else "")
 
     @property
     def address(self) -> str:
@@ -133,13 +138,10 @@ class ClientConnection:
 class _NoHolder:
     """The holder of a connection before its first one, and after its last one."""
 
-    may_end = True
+    may_end, idle_s = True, 0.0
 
     def abort(self) -> None:
         """Does nothing."""
-
-    def __str__(self) -> str:
-        return "not held"
 
 
 NO_HOLDER: Final = _NoHolder()

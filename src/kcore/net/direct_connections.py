@@ -61,7 +61,7 @@ class DirectConnection:
         "socket",
     )
 
-    may_end = True
+    may_end, idle_s = True, 0.0
 
     def __init__(self, connections: "DirectConnections", client: ClientConnection, accepted: socket.socket) -> None:
         self._connections, self.client, self.socket = connections, client, accepted
@@ -94,9 +94,6 @@ class DirectConnection:
         self.received += data
         self.is_readable = self.ends or len(self.received) == MOST_HELD
         return ""
-
-    def __str__(self) -> str:
-        return "which is new"
 
 
 class DirectConnections:

@@ -39,15 +39,17 @@ class ServedConnection:
             client.session.principal = principal_of_certificate(frames.extra("peercert"))
             client.enter(Event.BEGIN_REQUESTS if serving.sasl is None else Event.BEGIN_SASL)
 
-    def __str__(self) -> str:
-        return f"idle for {self._activity.idle_s:.1f} s"
-
     # Called by the server's connections.
 
     @property
     def may_end(self) -> bool:
         """False while a request is running, which would still use its memory after the connection has ended."""
         return self._requests.may_end
+
+    @property
+    def idle_s(self) -> float:
+        """The time in s since the last whole request, or since its answer was sent; 0 while a request is running."""
+        return self._activity.idle_s
 
     async def run(self) -> None:
         """Answers requests until the connection ends."""
