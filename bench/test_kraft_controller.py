@@ -18,6 +18,7 @@ from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.node.kraft.node_config import NodeConfig
 from kcore.raft.log.batches import split_batches
 from kcore.raft.state_machine import AppendBatches
 from kcore.replication.java_random import JavaRandom
@@ -50,7 +51,7 @@ class Pair:
 
     def _controller(self) -> KraftController:
         numbers = iter(range(1_000, 1 << 60))
-        config = KraftControllerConfig(1, "a cluster")
+        config = KraftControllerConfig(NodeConfig(1, "a cluster"))
         bootstrap = Bootstrap.of_features({"metadata.version": 30}, "a benchmark")
         clocks = Clocks(lambda: self.now_ms, lambda: self.now_ms)
         new_uuid = lambda: Uuid(next(numbers).to_bytes(16))  # noqa: E731

@@ -2,24 +2,37 @@
 
 An entry of tests/planted/*.toml says what is wrong (`bug`), where (`file`, below src/kcore), which text becomes which
 (`find`, there exactly once, and `replace`) and which tests see it. Compiled kernels are linked as they are.
+
+Each core has a copy of its own. Tests run in a fork of this process, which has imported everything but kcore.
 """
 
 import argparse
 import os
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
+import time
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import cache_from_source
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "kcore"
 PLANTED = ROOT / "tests" / "planted"
 LIMIT_S = 180
-ALL_LIMIT_S = 3600  # All named tests together, without a fault.
-PASSED, FAILED = 0, 1  # pytest's exit codes. Others say that the tests did not run.
+ALL_LIMIT_S = 3600  # The named tests of one file together, without a fault.
+PASSED, FAILED, HANGS = 0, 1, -1  # pytest's exit codes; others say that the tests did not run. HANGS is ours.
+OPTIONS = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-profile=planted", "--timeout=60"]
+# Packages that most tests import, for which each fork would take a second of its own.
+IMPORTED = ("numpy", "hypothesis", "numba", "pyarrow", "asyncio", "ssl", "psutil")
 
 
 @dataclass(frozen=True)
@@ -40,46 +53,123 @@ class Fault:
         return text.replace(self.find, self.replace)
 
 
+@dataclass(frozen=True)
+class Run:
+    """One run of tests over a copy: with a fault, or with none to see that the tests pass."""
+
+    tests: tuple[str, ...]
+    fault: Fault | None
+    limit_s: float
+
+
+class Copy:
+    """A copy of the package, in which one run at a time takes place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._output = folder / "output"
+        self._pid = 0
+        self._until_s = 0.0
+        self._planted: tuple[Path, str] | None = None
+
+        def take(source: str, target: str) -> None:
+            (os.symlink if source.endswith(".so") else shutil.copy2)(source, target)
+
+        ignored = shutil.ignore_patterns("__pycache__", "rust")
+        shutil.copytree(PACKAGE, folder / "kcore", copy_function=take, ignore=ignored)
+
+    def begin(self, run: Run) -> None:
+        """Plants the run's fault, and starts its tests."""
+        if run.fault is not None:
+            path = self.folder / "kcore" / run.fault.file
+            text = path.read_text(encoding="utf-8")
+            self._write(path, run.fault.planted_in(text))
+            self._planted = path, text
+        self._until_s = time.monotonic() + run.limit_s
+        self._pid = os.fork()
+        if self._pid == 0:
+            _test(self.folder, self._output, run.tests)
+
+    def exit_code(self) -> int | None:
+        """pytest's exit code once the tests have ended, HANGS if they took too long; None while they run."""
+        pid, status = os.waitpid(self._pid, os.WNOHANG)
+        if pid == 0 and time.monotonic() < self._until_s:
+            return None
+        self.end()
+        code = os.waitstatus_to_exitcode(status) if pid else HANGS
+        if code not in (PASSED, FAILED, HANGS):
+            print(self._output.read_text(encoding="utf-8", errors="replace")[-4_000:], file=sys.stderr)
+        return code
+
+    def end(self) -> None:
+        """Ends the tests with all their processes, and removes the fault."""
+        if self._pid:
+            with suppress(ProcessLookupError):
+                os.killpg(self._pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(self._pid, 0)
+            self._pid = 0
+        if self._planted is not None:
+            self._write(*self._planted)
+            self._planted = None
+
+    def _write(self, path: Path, text: str) -> None:
+        """Writes a source; its bytecode goes, because both texts may have the same size and second."""
+        path.write_text(text, encoding="utf-8")
+        Path(cache_from_source(path)).unlink(missing_ok=True)
+
+
+def _test(folder: Path, output: Path, tests: Sequence[str]) -> None:
+    """Runs the tests over the copy; the process ends with pytest's exit code."""
+    os.setsid()
+    written = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    null = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, null), (1, written), (2, written)):
+        os.dup2(source, target)
+    os.chdir(ROOT)
+    os.environ["PYTHONPATH"] = str(folder)
+    sys.path[:0] = [str(ROOT), str(folder)]
+    code: int = 2
+    try:
+        code = int(pytest.main([*OPTIONS, *tests]))
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def run_all(runs: Sequence[Run]) -> Iterator[tuple[Run, int]]:
+    """Runs as many at a time as there are cores; yields each with its exit code when it has ended."""
+    waiting = list(reversed(runs))
+    with tempfile.TemporaryDirectory() as made:
+        copies = [Copy(Path(made) / str(number)) for number in range(min(len(runs), len(os.sched_getaffinity(0))))]
+        running: dict[Copy, Run] = {}
+        try:
+            while waiting or running:
+                for copy in copies:
+                    if copy not in running and waiting:
+                        running[copy] = waiting.pop()
+                        copy.begin(running[copy])
+                for copy in [*running]:
+                    if (code := copy.exit_code()) is not None:
+                        yield running.pop(copy), code
+                time.sleep(0.02)
+        finally:
+            for copy in running:
+                copy.end()
+
+
 def faults_in(folder: Path) -> list[Fault]:
     """All of them, file by file."""
     entries = [entry for path in sorted(folder.glob("*.toml")) for entry in tomllib.loads(path.read_text())["fault"]]
     return [Fault(**entry | {"tests": tuple(entry["tests"])}) for entry in entries]
 
 
-def copied(folder: Path) -> None:
-    """The package as it is now; compiled kernels as links."""
-
-    def take(source: str, target: str) -> None:
-        (os.symlink if source.endswith(".so") else shutil.copy2)(source, target)
-
-    ignored = shutil.ignore_patterns("__pycache__", "rust")
-    shutil.copytree(PACKAGE, folder / "kcore", copy_function=take, ignore=ignored)
-
-
-def exit_code(folder: Path, tests: list[str], limit_s: int = LIMIT_S) -> int | None:
-    """pytest's, over the copy; None if it hung."""
-    options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-profile=planted"]
-    command = [sys.executable, "-m", "pytest", *options, *tests]
-    environment = os.environ | {"PYTHONPATH": str(folder)}
-    try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode not in (PASSED, FAILED):
-        print(done.stdout[-2_000:], done.stderr[-2_000:], sep="\n", file=sys.stderr)
-    return done.returncode
-
-
-def verdict(fault: Fault, folder: Path) -> str:
-    """Whether the tests found it."""
-    path = folder / "kcore" / fault.file
-    text = path.read_text(encoding="utf-8")
-    path.write_text(fault.planted_in(text), encoding="utf-8")
-    try:
-        code = exit_code(folder, [*fault.tests])
-    finally:
-        path.write_text(text, encoding="utf-8")
-    return {PASSED: "LIVES", FAILED: "found", None: "HANGS"}.get(code, f"NO VERDICT, exit code {code}")
+def tests_of(faults: Sequence[Fault]) -> list[Run]:
+    """The named tests without a fault, a run for each file of tests."""
+    by_file: dict[str, set[str]] = defaultdict(set)
+    for test in (test for fault in faults for test in fault.tests):
+        by_file[test.partition("::")[0]].add(test)
+    return [Run(tuple(sorted(tests)), None, ALL_LIMIT_S) for tests in by_file.values()]
 
 
 def main() -> int:
@@ -92,17 +182,18 @@ def main() -> int:
     faults = [each for each in faults_in(PLANTED) if said in f"{each.covers} {each.bug} {each.file}".lower()]
     if not faults:
         parser.error(f"no fault says {said!r}")
-    with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        copied(folder)
-        if exit_code(folder, sorted({test for fault in faults for test in fault.tests}), ALL_LIMIT_S) != PASSED:
-            print("planted: the tests do not pass without a fault", file=sys.stderr)
+    for name in IMPORTED:
+        import_module(name)
+    for run, code in run_all(tests_of(faults)):
+        if code != PASSED:
+            print(f"planted: the tests do not pass without a fault: {' '.join(run.tests)}", file=sys.stderr)
             return 1
-        verdicts = []
-        for fault in faults:
-            verdicts.append(verdict(fault, folder))
-            print(f"{verdicts[-1]:<6} {fault.covers:<14} {fault.bug} ({fault.file})", flush=True)
-    found = verdicts.count("found")
+    found = 0
+    for run, code in run_all([Run(each.tests, each, LIMIT_S) for each in faults]):
+        assert run.fault is not None
+        verdict = {PASSED: "LIVES", FAILED: "found", HANGS: "HANGS"}.get(code, f"NO VERDICT, exit code {code}")
+        print(f"{verdict:<6} {run.fault.covers:<14} {run.fault.bug} ({run.fault.file})", flush=True)
+        found += verdict == "found"
     print(f"planted: {found} of {len(faults)} found")
     return 0 if found == len(faults) else 1
 

@@ -15,6 +15,7 @@ from kcore.kraft import (
     JavaRandom,
     KraftController,
     KraftControllerConfig,
+    NodeConfig,
     Output,
     RequestAnswer,
     RequestInfo,
@@ -38,7 +39,8 @@ class EmbeddedController:
 
     def __init__(self, seed: int) -> None:
         """`seed`: for the placement of replicas and for ids, so that every run decides the same."""
-        config = KraftControllerConfig(node_id=100, cluster_id=CLUSTER_ID, broker_session_timeout_ms=SESSION_MS)
+        node = NodeConfig(node_id=100, cluster_id=CLUSTER_ID)
+        config = KraftControllerConfig(node, broker_session_timeout_ms=SESSION_MS)
         random = Random(seed)
         self.now_ms = 0
         self.log = b""

@@ -1,9 +1,10 @@
-"""Java's String.hashCode and String.split, and the orders in which Java's and Kafka's hash tables list their keys.
+"""Java's hashes, String.split and Integer.parseInt, and the orders in which Java's and Kafka's hash tables list keys.
 
 Kafka's controller lists names in its responses and records in the order of its HashMaps. Names in the same bucket keep
 the order of insertion, also in buckets of 8 and more entries, which Java turns into trees.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar, overload
 
@@ -11,6 +12,7 @@ import numpy as np
 
 Key = TypeVar("Key")
 _MANY: Final = 1_000  # Above this number of texts, `string_hashes` is faster.
+_JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
 _SHORT: Final = 256  # Longer texts are hashed by NumPy, one by one.
 _POWERS: Final = np.array([pow(31, place, 1 << 32) for place in reversed(range(1024))], np.uint32)
 FIBONACCI: Final = -7046029254386353131 & (1 << 64) - 1  # The multiplier in BaseHashTable.findSlot.
@@ -119,3 +121,11 @@ def java_split(text: str, separator: str) -> list[str]:
     while text and parts and not parts[-1]:
         parts.pop()
     return parts
+
+
+def java_int(text: str) -> int | None:
+    """The number that Integer.parseInt reads; None if it throws."""
+    if not _JAVA_INT.fullmatch(text) or len(text) > 64:
+        return None
+    value = int(text)
+    return value if -(2**31) <= value < 2**31 else None

@@ -15,6 +15,7 @@ from kcore.errors import LevelError as LevelError
 from kcore.errors import NewerReleaseError as NewerReleaseError
 from kcore.metadata.image.image import ClusterImage as ClusterImage
 from kcore.metadata.image.replay import replay as replay
+from kcore.node.kraft.node_config import NodeConfig as NodeConfig
 from kcore.replication.elect import KraftKind as KraftKind
 from kcore.replication.elect import kraft_elect
 from kcore.replication.elect_one import elect_one as elect_one

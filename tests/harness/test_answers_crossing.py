@@ -12,6 +12,7 @@ from controller.kraft.runtime import decides, setting
 from harness.crossing import Crossing, check_old_answer_is_dropped
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetcher import FetcherHooks, ReplicaFetcher, Stage
+from kcore.broker.replicas.replication_quota import ReplicationQuota
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.protocol_errors import Errors
 from kcore.raft import following
@@ -58,7 +59,8 @@ class Following:
             self.log.append(data, scan_batches(data))
         self.log.high_watermark = 2
         self.failures: list[Any] = []
-        hooks = FetcherHooks(lambda: 7, lambda *failure: self.failures.append(failure), lambda key: None)
+        quota = ReplicationQuota(lambda topic: ())
+        hooks = FetcherHooks(lambda: 7, lambda *failure: self.failures.append(failure), lambda key: None, quota)
         self.fetcher = ReplicaFetcher(1, BrokerConfig(2), hooks)
         self.fetcher.add(KEY, TOPIC_ID, 3, self.log)
 

@@ -15,8 +15,6 @@ from kcore.broker.directories.outputs import AssignmentsRefused
 from kcore.broker.lifecycle.machine import BrokerLifecycle, BrokerState, LifecycleConfig, Started, Timer
 from kcore.broker.replicas import fetch_sessions
 from kcore.broker.replicas.partition import Follower
-from kcore.controller.kraft.image_indexes import AclIndex
-from kcore.controller.rules.acls import key_of
 from kcore.errors import StorageError
 from kcore.measure.bench.bench_results import summarise
 from kcore.measure.bench.compare import THRESHOLD, compare
@@ -27,6 +25,8 @@ from kcore.measure.report.noise import INTERVAL_OVER_MEDIAN, LOAD_A_CORE, P99_OV
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_state import MOST_KEYS, RecentKeys
 from kcore.net.request_context import ClientSession
+from kcore.node.acls import key_of
+from kcore.node.kraft.image_indexes import AclIndex
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft.log.accumulator import RECORD_OVERHEAD, Accumulator
 from kcore.raft.raft_config import MAX_BATCH_BYTES
@@ -36,7 +36,7 @@ from kcore.schema.headers import RequestHeader
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.schema.topics import DeleteTopicsRequest
 from kcore.server.broker.forwarding import principal_bytes
-from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped
+from kcore.server.envelopes import Forwarded, unwrapped
 from kcore.storage.files import read_bytes
 from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.types import Uuid

@@ -13,14 +13,14 @@ from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, Rea
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.image_indexes import ImageAuthorizer
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
-from kcore.controller.rules.tokens import secret_of
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.kraft.image_indexes import ImageAuthorizer
+from kcore.node.kraft.snapshot_slices import snapshot_slices
+from kcore.node.rate_quotas import REQUEST_PERCENTAGE
+from kcore.node.tokens import secret_of
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
 from kcore.replication.raft_log import OffsetAndEpoch
@@ -36,7 +36,7 @@ from kcore.schema.metadata_records_security import (
 from kcore.schema.metadata_records_settings import ClientQuotaRecord, ConfigRecord, EntityData
 from kcore.schema.metadata_records_topics import RemoveTopicRecord, TopicRecord
 from kcore.schema.structure import MetadataRecord
-from kcore.server.kraft_controller.credentials import LogCredentials
+from kcore.server.security.log_credentials import LogCredentials
 from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.types import Uuid
 
@@ -54,7 +54,7 @@ class Node:
 
     def __init__(self, image: Callable[[], ClusterImage], context: Callable[[], ControllerContext] | None) -> None:
         self.image, self.context = image, context
-        config = controller_of(**SETTINGS).config
+        config = controller_of(**SETTINGS).config.node
         self.authorizer = ImageAuthorizer(config, image)
         self.credentials = LogCredentials(image, KEY, lambda: True)
         self.throttle = RequestThrottle(KnownByImage(image), lambda: BEGIN_MS, lambda *_: False)

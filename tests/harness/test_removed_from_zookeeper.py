@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from harness.away import GONE, KEPT, Kind
-from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.metadata.acl_codes import ALLOW, LITERAL, PREFIXED, READ, TOPIC
 from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import CHANGES, AclBinding, encode_acl_change, encode_acls, resource_path
-from kcore.server.zk_controller.acl_watcher import AclWatcher
-from kcore.server.zk_controller.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
-from kcore.server.zk_controller.credentials import CredentialsWatcher
-from kcore.server.zk_controller.notification_watcher import NotificationWatcher
+from kcore.node.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
+from kcore.server.zk_node.acl_watcher import AclWatcher
+from kcore.server.zk_node.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
+from kcore.server.zk_node.credentials import CredentialsWatcher
+from kcore.server.zk_node.notification_watcher import NotificationWatcher
 from server.zookeepers import Client, Zookeeper
 
 KEY = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="

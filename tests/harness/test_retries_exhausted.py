@@ -12,9 +12,6 @@ from controller.zk.admin import epoch_of, small
 from harness.exhausted import Failing
 from kcore import schema
 from kcore.broker.directories.failures import DirectoryFailures
-from kcore.controller.zk.acls import ZkAcls
-from kcore.controller.zk.admin.acls import MOST_TRIES as ACL_TRIES
-from kcore.controller.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
 from kcore.controller.zk.brokers.producer_ids import MAX_ATTEMPTS as BLOCK_TRIES
 from kcore.controller.zk.state_changes import MAX_ATTEMPTS as STATE_TRIES
 from kcore.errors import DisconnectedError, ZookeeperError
@@ -23,12 +20,15 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_acls import PERSISTENT_PATHS, AclBinding, encode_acls, resource_path
 from kcore.metadata.zookeeper.znode_operations import WriteNodes, WriteStates
 from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
+from kcore.node.zk.acls import ZkAcls
+from kcore.node.zk.admin.acls import MOST_TRIES as ACL_TRIES
+from kcore.node.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.zk_controller import notification_watcher as notes_follower
-from kcore.server.zk_controller.client_quotas import ClientQuotasWatcher
-from kcore.server.zk_controller.relay import Address, BrokerRelay
+from kcore.server.zk_node import notification_watcher as notes_follower
+from kcore.server.zk_node.client_quotas import ClientQuotasWatcher
+from kcore.server.zk_node.relay import Address, BrokerRelay
 from kcore.spark import pieces
 from kcore.spark.failures import ENDED, LOST
 from kcore.types import Uuid

@@ -23,7 +23,7 @@ from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.zk_controller.credentials import CredentialsWatcher
+from kcore.server.zk_node.credentials import CredentialsWatcher
 from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.log.live_log import Settings
 from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory

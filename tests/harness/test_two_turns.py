@@ -24,7 +24,6 @@ from kcore.controller.kraft.brokers.heartbeats import Contact
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import UNCLEAN, all_tasks
 from kcore.protocol_errors import ApiException, Errors
 from kcore.raft import leading
@@ -39,6 +38,7 @@ from kcore.schema.broker_lifecycle import (
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from kcore.types import Uuid
+from kraft_configs import controller_config
 
 ASK, GOOD = UnregisterBrokerRequest, UnregisterBrokerResponse()
 INTERVAL_MS = 2_000
@@ -51,7 +51,7 @@ class Timed(Active):
     """An active controller with its periodic work, and unfenced brokers."""
 
     def __init__(self, brokers: Iterable[int] = (1, 2, 3), release: str = "4.3.1", **settings: Any) -> None:
-        config = KraftControllerConfig(1, "a cluster", release=release)
+        config = controller_config(1, "a cluster", release=release)
         settings |= {"broker_session_timeout_ms": SESSION_MS, "release": release}
         super().__init__(tasks=all_tasks(config), **settings)
         for each in brokers:
@@ -445,4 +445,4 @@ def test_what_a_client_used_of_its_quota_counts_for_the_next_leadership_of_the_n
 
 def test_controllers_that_begin_have_nobody_to_fence() -> None:
     """A standby's timer does nothing, whatever the time is."""
-    assert controller_of(tasks=all_tasks(KraftControllerConfig(1, "a cluster"))).on_timer() == []
+    assert controller_of(tasks=all_tasks(controller_config(1, "a cluster"))).on_timer() == []

@@ -19,7 +19,7 @@ from kcore.schema.index import message_class
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message
-from kcore.server.document_routing import PRINCIPAL_NAME
+from kcore.server.zk_node.document_routing import PRINCIPAL_NAME
 from kcore.types import Uuid
 from kcore.wire.codec import encode
 from kcore.wire.metadata_frames import varint

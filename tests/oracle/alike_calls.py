@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from kcore import schema as s
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.envelopes import FORWARDABLE
+from kcore.server.envelopes import FORWARDABLE
 from kcore.types import Uuid
 from oracle.alike_requests import (
     ALTER,

@@ -32,7 +32,7 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message, Struct
-from kcore.server.kraft_controller.envelopes import FORWARDABLE, names_another_controller
+from kcore.server.envelopes import FORWARDABLE, names_another_controller
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 from oracle.chaos.kraft_own import Own, directories_of, registration

@@ -169,7 +169,7 @@ def printed_by_follower(capsys: pytest.CaptureFixture[str], log: bytes, high_wat
 def test_the_follower_applies_whole_committed_batches_only(capsys: pytest.CaptureFixture[str]) -> None:
     active = Active()
     for broker_id in (1, 2):
-        active.answer(a_registration(broker_id, broker_id, cluster_id=active.controller.config.cluster_id))
+        active.answer(a_registration(broker_id, broker_id, cluster_id=active.controller.config.node.cluster_id))
         active.answer(heartbeat(broker_id, active.controller.image.brokers[broker_id].epoch))
     before = active.controller.image.end_offset
     active.answer(a_topic("orders", [1, 2], [2, 1]))

@@ -16,13 +16,13 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.protocol_errors import Errors
 from kcore.raft.log.raft_log import SnapshotPiece
 from kcore.raft.state_machine import SnapshotReader
+from kcore.releases.known import RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.metadata_records_brokers import RegisterControllerRecord, UnregisterControllerRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.kraft_broker.kraft_broker_request_handlers import apis
 from kcore.server.kraft_broker.lifecycle_tasks import features_of
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.wire.metadata_frames import encode_metadata_record
 from releases.newer import batches, level, topic
 from storage.samples import SAMPLES
@@ -40,7 +40,7 @@ DEFAULTS = {
 def test_a_controller_writes_what_kafkas_tool_has_formatted() -> None:
     """The log had none of these records, and the controller reported the default of its own release."""
     data = (SAMPLES / "kraft44" / "static" / f"{0:020}-{0:010}.checkpoint").read_bytes()
-    controller = controller_of(release="4.4.0", supported_features=dict(FEATURES["4.4.0"]))
+    controller = controller_of(release="4.4.0", supported_features=RELEASES["4.4.0"].supported_features)
     outputs = controller.on_snapshot(
         SnapshotReader(OffsetAndEpoch(0, 0), lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
     )
@@ -54,7 +54,7 @@ def test_a_controller_writes_what_kafkas_tool_has_formatted() -> None:
 
 def test_a_broker_of_this_release_may_register_at_its_default_level() -> None:
     """A controller refuses a broker whose features do not have the levels of the cluster."""
-    found = {each.name: each for each in features_of(FEATURES["4.4.0"])}
+    found = {each.name: each for each in features_of(RELEASES["4.4.0"].supported_features)}
     for name, number in DEFAULTS.items():
         assert found[name].min_supported_version <= number <= found[name].max_supported_version
     assert apis("4.4.0")
@@ -84,7 +84,7 @@ def test_tools_know_the_new_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("release", "error"), [("4.4.0", Errors.NONE), ("4.3.1", Errors.INVALID_UPDATE_VERSION)])
 def test_kafka_features_upgrades_to_4_4(release: str, error: Errors) -> None:
     """`kafka-features upgrade --release-version 4.4-IV2` sends the default level of each feature."""
-    context = a_context(30, release=release, supported_features=dict(FEATURES[release]))
+    context = a_context(30, release=release, supported_features=RELEASES[release].supported_features)
     for name in DEFAULTS:
         if name != "metadata.version":
             context.image.features[name] = 1

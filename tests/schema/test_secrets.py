@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenResponse,
     DescribedDelegationToken,
@@ -20,6 +19,7 @@ from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.sasl import SaslAuthenticateRequest
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from kcore.schema.structure import Field, Message, Struct
+from kraft_configs import controller_config
 
 SECRET = b"swordfish"
 # Fields that may hold a secret: bytes, records, and texts with these names.
@@ -117,7 +117,7 @@ def test_a_secret_that_is_not_hidden_is_found() -> None:
         SaslAuthenticateRequest(auth_bytes=SECRET),
         EnvelopeRequest(request_data=SECRET),
         EnvelopeResponse(response_data=SECRET),
-        KraftControllerConfig(
+        controller_config(
             1, "c", delegation_token_secret_key="swordfish", static_configs={"ssl.key.password": "swordfish"}
         ),
     ],

@@ -8,20 +8,20 @@ from typing import Any
 
 from kcore import schema as s
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import RELEASES
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
+from kraft_configs import controller_config
 from net.loops import read_frame, request_frame, until
 
 CLUSTER = "a-cluster-of-the-tests"
@@ -32,7 +32,7 @@ LEVELS = {"4.3.1": {"metadata.version": 30, "group.version": 1}, "3.9.1": {"meta
 async def active(folder: Path, answer_loop: AnswerLoopKind = "compiled", **settings: Any) -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
     release = settings.setdefault("release", "4.3.1")
-    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
+    config = controller_config(7, CLUSTER, supported_features=RELEASES[release].supported_features, **settings)
     where = {"CONTROLLER": Address("127.0.0.1", port)}
     level = "3.9" if release == "3.9.1" else "4.3"
     own = Uuid((1 << 70).to_bytes(16))
@@ -100,7 +100,7 @@ def registration(broker_id: int, release: str, incarnation: int = 1) -> BrokerRe
 @asynccontextmanager
 async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broker]:
     """Registered, unfenced, and its connection adopted where the front is compiled."""
-    release = server.controller.config.release
+    release = server.controller.config.node.release
     async with await connect("127.0.0.1", server.port) as admin:
         registered = await admin.send(registration(broker_id, release))
         assert registered.error_code == 0

@@ -17,7 +17,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import kcore
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import NetworkError
 from kcore.measure.processes.local_process import free_ports
 from kcore.net.connect import connect
@@ -25,11 +24,10 @@ from kcore.net.connection import Connection
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.server.kraft_controller import kraft_controller_metric_families as families
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.metrics import page as pages
 from kcore.server.metrics.metric_families import Family, gauge, ready
@@ -37,6 +35,7 @@ from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
 from kcore.server.quorum_node import quorum_metric_families as quorum_families
 from kcore.server.quorum_node.quorum_server import MemoryElections
+from kraft_configs import controller_config
 from server.kraft.test_kraft_server import CLUSTER, LEVELS, OWN, registration
 from server.quorum_nodes import append, committed_everywhere, started
 
@@ -46,7 +45,7 @@ Story = Callable[[KraftServer, Connection, MetricsPage], Awaitable[None]]
 @asynccontextmanager
 async def controller() -> AsyncIterator[KraftServer]:
     [port] = free_ports(1)
-    config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[DEFAULT_RELEASE]))
+    config = controller_config(7, CLUSTER, supported_features=RELEASES[DEFAULT_RELEASE].supported_features)
     where = {"CONTROLLER": Address("127.0.0.1", port)}
     raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
     bootstrap = Bootstrap.of_features(LEVELS, "a test")

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LAYERS = (
     {"releases", "wire"},
     {"metadata"},
     {"replication"},
-    {"raft", "tables"},
+    {"node", "raft", "tables"},
     {"controller", "broker"},
     {"kraft", "net", "storage", "zk", "zookeeper"},
     {"files", "server", "sim", "measure/workloads", "measure/report"},
@@ -106,29 +106,71 @@ def _imported(path: Path) -> Iterator[str]:
             yield from (f"{origin}.{alias.name}" for alias in node.names)
 
 
-def test_rules_know_no_mode_of_the_controller() -> None:
-    """`controller/rules/` is for both modes: it imports neither, and no word in it is ZooKeeper's."""
-    for path in sorted((PACKAGE / "controller" / "rules").glob("*.py")):
-        assert not re.search(r"zookeeper|znode|\bzk\b", path.read_text("utf-8"), re.IGNORECASE), path.name
-        assert not [each for each in imported(path) if re.match(r"kcore\.controller\.(zk|kraft)\b", each)]
+@pytest.mark.parametrize(("folder", "unit"), [("controller/rules", "controller"), ("node", "node")])
+def test_shared_rules_know_no_mode(folder: str, unit: str) -> None:
+    """The modules of the folder are for both modes: they import neither, and no word in them is ZooKeeper's."""
+    for path in sorted((PACKAGE / folder).glob("*.py")):
+        assert not [each for each in imported(path) if re.match(rf"kcore\.{unit}\.(zk|kraft)\b", each)]
+        if path.name != "__init__.py":
+            assert not re.search(r"zookeeper|znode|\bzk\b", path.read_text("utf-8"), re.IGNORECASE), path.name
 
 
+@pytest.mark.parametrize("unit", ["controller", "node"])
 @pytest.mark.parametrize(("mode", "other"), [("zk", "kraft"), ("kraft", "zk")])
-def test_a_mode_of_the_controller_does_not_import_the_other(mode: str, other: str) -> None:
-    paths = sorted((PACKAGE / "controller" / mode).rglob("*.py"))
+def test_a_mode_does_not_import_the_other(unit: str, mode: str, other: str) -> None:
+    paths = sorted((PACKAGE / unit / mode).rglob("*.py"))
     assert paths
     for path in paths:
-        assert not [each for each in imported(path) if each.startswith(f"kcore.controller.{other}.")], path.name
+        unknown = tuple(f"kcore.{each}.{other}." for each in ("controller", "node"))
+        assert not [each for each in imported(path) if each.startswith(unknown)], path.name
+
+
+OF_BROKERS = ("broker", "server/broker", "server/kraft_broker", "server/zk_broker")
+OF_CONTROLLERS = ("controller", "server/kraft_controller", "server/zk_controller")
+SHARED = ("node", "server")  # Without the folders above.
+
+
+def across(folder: str, names: Iterable[str]) -> list[str]:
+    """The imports by a file of this folder that reach from brokers to controllers, or back, or from shared code."""
+    unknown = {
+        *(() if folder.startswith(OF_BROKERS) else OF_BROKERS),
+        *(() if folder.startswith(OF_CONTROLLERS) else OF_CONTROLLERS),
+    }
+    return [name for name in names if name.replace(".", "/").startswith(tuple(f"kcore/{each}/" for each in unknown))]
+
+
+def test_brokers_and_controllers_do_not_import_each_other() -> None:
+    """`kcore.node` and the rest of `server/` have what both need, and import neither."""
+    tops = sorted({each.partition("/")[0] for each in (*OF_BROKERS, *OF_CONTROLLERS, *SHARED)})
+    paths = [path for top in tops for path in sorted((PACKAGE / top).rglob("*.py"))]
+    assert len(paths) > 200
+    found = {
+        (str(path.relative_to(PACKAGE)), name) for path in paths for name in across(subject_of(path), imported(path))
+    }
+    assert found == set()
+
+
+def test_an_import_between_brokers_and_controllers_is_found() -> None:
+    envelopes, manager = "kcore.server.kraft_controller.envelopes.opened", "kcore.broker.replicas.replica_manager.Hold"
+    assert across("server/broker", [envelopes, manager]) == across("server/zk_broker", [envelopes]) == [envelopes]
+    assert across("controller/zk", [envelopes, manager]) == across("server/zk_controller", [manager]) == [manager]
+    assert across("server/security", [envelopes, manager, "kcore.node.acls.AclKey"]) == [envelopes, manager]
 
 
 MODES = {
-    "zk": ("kcore.controller.zk.", "kcore.server.zk_controller.", "kcore.broker.zk_control."),
-    "kraft": ("kcore.controller.kraft.", "kcore.server.kraft_controller.", "kcore.broker.metadata_delta."),
+    "zk": (
+        *("kcore.controller.zk.", "kcore.node.zk.", "kcore.broker.zk_control."),
+        *("kcore.server.zk_controller.", "kcore.server.zk_node."),
+    ),
+    "kraft": (
+        *("kcore.controller.kraft.", "kcore.node.kraft.", "kcore.broker.metadata_delta."),
+        "kcore.server.kraft_controller.",
+    ),
 }
 
 
 def test_a_file_of_the_edge_knows_one_mode_of_the_controller() -> None:
-    """Code that both modes share is in `controller/rules/`, at the top of `server/`, and below."""
+    """Code that both modes share is in `node/`, `controller/rules/`, at the top of `server/`, and below."""
     paths = sorted((PACKAGE / "server").rglob("*.py"))
     assert paths
     for path in paths:
@@ -156,7 +198,7 @@ def test_zookeeper_is_performed_for_anybody() -> None:
     """Controllers and brokers ask ZooKeeper in the words of `metadata/zookeeper/znode_operations.py`."""
     for path in sorted((PACKAGE / "zookeeper").glob("*.py")):
         units = {module.split(".")[1] for module in imported(path) if module.startswith("kcore.")}
-        assert not units & {"controller", "broker", "raft"}, path.name
+        assert not units & {"controller", "broker", "node", "raft"}, path.name
 
 
 def module_of(path: Path) -> str:

@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from hollow.test_observer import observer
 from kcore.cli.commands import app
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.snapshot_slices import SnapshotLoading
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.measure.watch.metadata_log_reader import MetadataLogReader
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
@@ -23,6 +22,7 @@ from kcore.types import Uuid
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record, decode_records, records_of
+from kraft_configs import controller_config
 
 TYPES = [-1, -2, -(2**15), 7, 2**15 - 1]
 
@@ -70,7 +70,7 @@ def test_a_control_batch_holds_no_data_whatever_its_types(control_type: int, tmp
 def test_a_snapshot_of_control_batches_alone_is_empty(control_type: int) -> None:
     data = control(control_type, 0)
     reader = SnapshotReader(OffsetAndEpoch(5, 1), lambda position, size: SnapshotPiece(data[position:], len(data)))
-    loading = SnapshotLoading(reader, KraftControllerConfig(7, "a cluster"))
+    loading = SnapshotLoading(reader, controller_config(7, "a cluster"))
     while loading.read_slice():
         pass
     assert loading.is_empty

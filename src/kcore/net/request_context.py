@@ -46,6 +46,7 @@ class RequestContext(NamedTuple):
     header: RequestHeader
     session: ClientSession
     gone: "asyncio.Future[None] | None" = None  # Done once the client has disconnected: the response cannot be sent.
+    size_bytes: int = 0  # The bytes of the request with its header.
 
     @property
     def version(self) -> int:

@@ -262,7 +262,7 @@ class ServedConnection(Framed):
             what = frame, api_key, version, self._place.enter
             header, message = await read_any_request(self._server, self._session, *what)
             self.metrics.requests += 1
-            return await self._serve(header, message)
+            return await self._serve(header, message, len(frame))
         except (NetworkError, DecodeError) as error:
             self._refuse(error)
         except Exception as error:
@@ -294,13 +294,13 @@ class ServedConnection(Framed):
         self.metrics.errors[type(error).__name__] += 1
         self._server.log.exception("%s: %s", self.peer, fault_line(api_key, version))
 
-    async def _serve(self, header: RequestHeader, message: Message | None) -> list[Piece] | None:
+    async def _serve(self, header: RequestHeader, message: Message | None, size_bytes: int) -> list[Piece] | None:
         self._session.client_id = header.client_id
         if message is None or isinstance(message, ApiVersionsRequest):
             throttle, watch = self._server.throttle, self._session.watch
             throttled_ms = 0 if throttle is None or watch is None else throttle.used(self._session)
             return versions_frame(self._server, header, message, throttled_ms)
-        context = RequestContext(self.peer, self._id, header, self._session, self._gone)
+        context = RequestContext(self.peer, self._id, header, self._session, self._gone, size_bytes)
         response = await self._server.handler(context, message)
         if response is None:
             return None

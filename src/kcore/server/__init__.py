@@ -4,9 +4,11 @@ A connection passes a request to the handlers of its server. The handlers author
 machine. The server performs the outputs of the state machine, and answers.
 
 - `quorum_node/`: a node of a KRaft quorum. `kraft_controller/`: the same node with a controller.
-- `zk_controller/`: the ZooKeeper-mode controller.
+- `zk_controller/`: the ZooKeeper-mode controller. `zk_node/`: its common part with the ZooKeeper-mode broker.
 - `broker/`: the common part of both brokers. `kraft_broker/`, `zk_broker/`: a broker of each mode.
 - `security/`: authorization, request quotas and the audit log. `properties/`: server.properties. `metrics/`: metrics.
 - `cluster_view.py`: Metadata and DescribeCluster. `answers.py`: responses of controllers.
-- `checked_relay.py`, `document_routing.py`: requests that another node answers.
+- `checked_relay.py`, `envelopes.py`: requests that another node answers.
+
+Brokers import nothing of controllers, and controllers nothing of brokers.
 """

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from kcore.controller.rules.error_responses import in_version
 from kcore.net.framed_connection import Encoded, encoded
 from kcore.net.limits.work_in_parts import next_turn
+from kcore.node.error_responses import in_version
 from kcore.schema.structure import Message, Struct
 
 MOST_BYTES: Final = 32_767  # UTF-8 bytes in the longest string on the wire.

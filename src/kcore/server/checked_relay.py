@@ -6,12 +6,12 @@ The other node takes this node for the sender. So this node checks the rights of
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import SESSION
 from kcore.net.requests import Relay, RelayAround
+from kcore.node.authorization import Authorizer
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message

@@ -6,7 +6,6 @@ from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
 from kcore.controller.kraft.decision import Decision, Steps, Versioned, all_parts
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.log_lines import Notice, NoticeMaker
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -14,15 +13,16 @@ from kcore.replication.java_random import JavaRandom
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.structure import Message
 from kcore.types import Uuid
+from kraft_configs import controller_config
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 def a_context(level: int = 29, **settings: Any) -> ControllerContext:
-    """The context of an empty cluster at a metadata.version; `settings` are those of KraftControllerConfig."""
+    """The context of an empty cluster at a metadata.version; `settings` are those of `controller_config`."""
     ids = iter(range(1, 1 << 62))
     context = ControllerContext(
-        KraftControllerConfig(**{"node_id": 3000, "cluster_id": CLUSTER_ID, **settings}),
+        controller_config(**{"node_id": 3000, "cluster_id": CLUSTER_ID, **settings}),
         ClusterImage(),
         JavaRandom(1),
         lambda: Uuid(next(ids).to_bytes(16, "big")),

@@ -11,11 +11,11 @@ from controller.kraft.broker_clusters import uuid
 from controller.kraft.runtime import BOOTSTRAP
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.releases.known import RELEASES
 from kcore.schema import acls, broker_lifecycle, configs, partitions, quotas, scram, topics
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest
 from kcore.schema.kinds import INTEGER_RANGES, Kind
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.apis import APIS, FEATURES
 from kcore.types import Uuid
 from kcore.wire.plan import Step, StructPlan, plan
 
@@ -98,7 +98,7 @@ def log_of(release: str, level: int) -> bytes:
 def settings_of(release: str) -> dict[str, Any]:
     return {
         "release": release,
-        "supported_features": dict(FEATURES[release]),
+        "supported_features": RELEASES[release].supported_features,
         "delegation_token_secret_key": "swordfish",
         "has_authorizer": True,
         "super_users": ("User:ANONYMOUS",),
@@ -175,7 +175,8 @@ def uuids_of(active: Active) -> tuple[Uuid, ...]:
 
 def requests(active: Active, kind: type[Message]) -> st.SearchStrategy[tuple[Message, int]]:
     """Requests of a kind with their versions, in all versions that the release serves."""
-    lowest, highest = APIS[active.controller.config.release].get(kind.__name__.removesuffix("Request"), (0, 0))
+    apis = RELEASES[active.controller.config.node.release].apis
+    lowest, highest = apis.get(kind.__name__.removesuffix("Request"), (0, 0))
     lowest, highest = max(lowest, kind.versions.lowest), min(highest, kind.versions.highest)
     image = active.controller.image
     epochs = tuple(int(epoch) for epoch in image.brokers.epochs)

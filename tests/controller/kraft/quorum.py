@@ -8,7 +8,6 @@ from typing import Any
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.kraft_context import RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.raft.driver import StateMachineDriver
@@ -16,6 +15,7 @@ from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.node import RaftNode
 from kcore.schema.structure import Message
+from kraft_configs import controller_config
 from raft.cluster import Cluster, Machine
 
 TASKS_MS = 100  # Between looks at what is due of a controller's own.
@@ -51,7 +51,7 @@ class Controllers(Cluster):
         """The host of the machine's present process."""
         found = self.hosts.get(machine.index)
         if found is None or found.node is not machine.node:
-            tasks = all_tasks(KraftControllerConfig(1, "a cluster"))
+            tasks = all_tasks(controller_config(1, "a cluster"))
             controller = controller_of(lambda: self.now_ms, tasks, seed=self.random.randrange(1 << 30))
             found = self.hosts[machine.index] = Host(machine.node, controller)
         return found

@@ -9,7 +9,6 @@ from kcore.controller.kraft.active import Active
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import Task
 from kcore.controller.kraft.pipeline import Pipeline
@@ -21,6 +20,7 @@ from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 from kcore.wire.records import decode_records
+from kraft_configs import controller_config
 from raft.replication import committed_leader, fetch, fetch_request, flush
 
 BOOTSTRAP = Bootstrap.of_features({"metadata.version": 30}, "a test")
@@ -37,7 +37,7 @@ def controller_of(
     """`seed`: of its random numbers; controllers that write one log need different ones."""
     random = Random(seed)
     return KraftController(
-        KraftControllerConfig(1, "a cluster", **settings),
+        controller_config(1, "a cluster", **settings),
         bootstrap,
         [*tasks],
         Clocks(now_ms, now_ms),

@@ -33,6 +33,7 @@ from kcore.schema.metadata_records_security import DelegationTokenRecord
 from kcore.schema.structure import Message, MetadataRecord
 from kcore.types import Uuid
 from kcore.wire.metadata_frames import decode_metadata_record
+from kraft_configs import controller_config
 
 Json = dict[str, Any]
 BEGIN_MS = 1_700_000_000_000
@@ -230,7 +231,7 @@ def _elects(step: Json) -> bool:
 
 def config_of(story: Json, given: Json, kafka_way: frozenset[str]) -> KraftControllerConfig:
     """The settings of a controller with these properties."""
-    return KraftControllerConfig(
+    return controller_config(
         node_id=int(given["node.id"]),
         cluster_id=story["clusterId"],
         release=story["release"],

@@ -13,9 +13,9 @@ from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, setting, se
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.errors import LevelError, TableError
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import LeaderChanged
 from kcore.raft.membership.replicas import ElectionState

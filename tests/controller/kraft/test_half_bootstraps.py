@@ -6,20 +6,20 @@ import pytest
 
 from kcore.controller.kraft.activation import Bootstrap, activation
 from kcore.controller.kraft.departures import HALF_BOOTSTRAP
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import LevelError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_log import AbortTransactionRecord, BeginTransactionRecord
 from kcore.schema.structure import Message
+from kraft_configs import controller_config
 
 RELEASES = pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
 
 
 def written(image: ClusterImage, release: str, *, way: Collection[str] = (), is_empty: bool = False) -> list[Message]:
     """What the next active controller writes."""
-    config = KraftControllerConfig(7, "cluster", release=release, supported_features={}, kafka_way=frozenset(way))
+    config = controller_config(7, "cluster", release=release, supported_features={}, kafka_way=frozenset(way))
     bootstrap = Bootstrap.of_features({FEATURE_NAME: MetadataVersion.parse(release).feature_level}, "a test")
     made = activation(image, config, bootstrap, is_empty=is_empty)
     return [each.record for each in made.decision.records]

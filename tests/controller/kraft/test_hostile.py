@@ -13,17 +13,17 @@ from controller.kraft.active import Active, read_snapshot
 from controller.kraft.hostile import KINDS, STATES, TEXTS, log_of, requests, settings_of
 from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
-from kcore.controller.rules.parsed import is_parsed
 from kcore.metadata.image.image import ClusterImage
 from kcore.net.framed_connection import PIECE_BYTES
+from kcore.node.kraft.snapshot_slices import snapshot_slices
+from kcore.node.parsed import is_parsed
 from kcore.protocol_errors import Errors
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message, Struct
 from kcore.server.answers import fitting
-from kcore.server.kraft_controller.envelopes import FORWARDABLE, unwrapped
+from kcore.server.envelopes import FORWARDABLE, unwrapped
 from kcore.wire.codec import decode, encode
 from server.kraft.test_kraft_envelopes import enclosed
 
@@ -62,7 +62,7 @@ def as_a_snapshot(active: Active) -> ClusterImage:
     """The state written as a snapshot, and read by a standby."""
     controller = active.controller
     image, end = controller.image, controller.stable
-    standby = controller_of(seed=3, release=controller.config.release)
+    standby = controller_of(seed=3, release=controller.config.node.release)
     read_snapshot(standby, b"".join(snapshot_slices(image, end, 1, 0, lambda: None)), end)
     return standby.image
 
@@ -145,7 +145,7 @@ def test_any_request_in_an_envelope_is_answered_or_refused(data: st.DataObject) 
     answer = active.answer(found.request, found.header.request_api_version, **asked_by)
     assert not [each.text for each in active.log_lines if each.level > logging.WARNING]
     # A large answer is encoded in parts, which the second size makes of nearly every answer.
-    with patch("kcore.server.kraft_controller.envelopes.PIECE_BYTES", data.draw(st.sampled_from((PIECE_BYTES, 16)))):
+    with patch("kcore.server.envelopes.PIECE_BYTES", data.draw(st.sampled_from((PIECE_BYTES, 16)))):
         response = enclosed(found, answer)
     assert response.response_data and not response.error_code
     assert active.log == before or not is_refused(answer)

@@ -14,14 +14,13 @@ from controller.kraft.timed_loop import TimedLoop
 from kcore.controller.kraft import writing
 from kcore.controller.kraft.brokers import records
 from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.image import replay as replaying
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.journal import RowImages
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.raft import leading
 from kcore.raft.log.control_records import leader_change
 from kcore.raft.node import RaftNode
@@ -215,8 +214,8 @@ def test_a_snapshot_takes_back_step_by_step_what_came_behind_its_end(loop: Timed
 
 @pytest.mark.parametrize(("way", "is_due"), [(frozenset[str](), False), (frozenset({SNAPSHOTS_AT_FIXED_BYTES}), True)])
 def test_a_snapshot_is_due_once_the_log_is_half_as_long_as_the_last_one(way: frozenset[str], is_due: bool) -> None:
-    config = KraftControllerConfig(1, "a cluster", kafka_way=way, metadata_log_max_record_bytes_between_snapshots=100)
-    need = SnapshotNeed(config)
+    controller = controller_of(kafka_way=way, metadata_log_max_record_bytes_between_snapshots=100)
+    need = controller.snapshots.need
     need.begin(10, 0)
     need.has_size(1_000)
     need.count(499)

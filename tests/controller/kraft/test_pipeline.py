@@ -15,9 +15,9 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.outputs import ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import Task
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.raft.log.batches import StoredBatch, split_batches
 from kcore.raft.log.control_records import control_batch, kraft_version_record
 from kcore.raft.log.raft_log import SnapshotPiece

@@ -13,10 +13,10 @@ from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import RELEASES, MetadataVersion
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.raft import leading
 from kcore.raft.log.batches import split_batches

@@ -10,10 +10,10 @@ from controller.kraft.runtime import controller_of, setting
 from kcore.controller.kraft import tasks as all_of_them
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import FENCES_AT_INTERVALS
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.periodic import AFTER_FAULT_MS, AGAIN_MS, PeriodicTasks, Task
 from kcore.controller.kraft.tasks import BALANCING, FENCING, SAMPLES, UNCLEAN, all_tasks
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
+from kraft_configs import controller_config
 
 
 def nothing(context: Any, now_ms: int) -> Decision | None:
@@ -95,7 +95,7 @@ def test_a_task_of_3_9_waits_only_for_a_reason(context: Any) -> None:
 @pytest.mark.parametrize("release", ["4.3.1", "4.1.2", "3.9.1"])
 def test_what_a_controller_does_by_itself(release: str) -> None:
     """No balancing where it is switched off, no no-ops where their interval is 0."""
-    config = KraftControllerConfig(1, "a cluster", release=release)
+    config = controller_config(1, "a cluster", release=release)
     everything = {
         "expireDelegationTokens",
         "electPreferred",
@@ -104,7 +104,7 @@ def test_what_a_controller_does_by_itself(release: str) -> None:
         "writeNoOpRecord",
     }
     assert {task.name for task in all_tasks(config)} == everything
-    quiet = KraftControllerConfig(
+    quiet = controller_config(
         *(1, "a cluster"), release=release, auto_leader_rebalance_enable=False, metadata_max_idle_interval_ms=0
     )
     assert {task.name for task in all_tasks(quiet)} == everything - {"electPreferred", "writeNoOpRecord"}

@@ -16,9 +16,9 @@ from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.outputs import LogLine, RequestAnswer, WorkOn
-from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.error_responses import in_version, refused
 from kcore.protocol_errors import Errors
 from kcore.schema import acls, broker_lifecycle, configs, partitions, quotas, scram, topics
 from kcore.schema.alter_partition import AlterPartitionRequest, AlterPartitionRequestTopicData

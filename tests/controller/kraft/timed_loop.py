@@ -11,10 +11,9 @@ from typing import Any
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.kraft_context import RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, Flush, LeaderChanged, SnapshotLoaded
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
@@ -28,6 +27,7 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
+from kraft_configs import controller_config
 
 import_module("numpy.ma")  # As the process does before its first event.
 CLUSTER_ID = "a cluster"
@@ -71,7 +71,7 @@ class TimedLoop:
     def new_controller(self) -> KraftController:
         """A standby that has applied nothing."""
         random = Random(1)
-        config = KraftControllerConfig(1, CLUSTER_ID)
+        config = controller_config(1, CLUSTER_ID)
         clocks = Clocks(lambda: self.now_ms, lambda: self.now_ms)
         bootstrap = Bootstrap.of_features({"metadata.version": 30}, "a test")
         new_uuid = lambda: Uuid(random.randbytes(16))  # noqa: E731

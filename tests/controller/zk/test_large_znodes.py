@@ -10,8 +10,8 @@ from controller.zk.admin import small
 from controller.zk.administration.test_scram import upsertion
 from controller.zk.tree import Cluster
 from kcore import schema
-from kcore.controller.zk import effects
 from kcore.metadata.zookeeper.znode_operations import Delete, WriteNodes
+from kcore.node.zk import znode_steps
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     IncrementalAlterConfigsRequestAlterableConfig,
@@ -34,7 +34,7 @@ SETTING = "leader.replication.throttled.replicas"
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A znode has little room; nothing larger is written."""
     made = small(*([1, 2] for _ in range(20)))
-    monkeypatch.setattr(effects, "MOST_BYTES", ROOM, raising=False)
+    monkeypatch.setattr(znode_steps, "MOST_BYTES", ROOM, raising=False)
     before = len(made.effects)
     yield made
     written = [each for each in made.effects[before:] if isinstance(each, WriteNodes)]

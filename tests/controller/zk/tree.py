@@ -11,9 +11,8 @@ import numpy as np
 from controller.zk.clusters import as_json, kind_of, states_of
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.effects import Effect, HandleLater, Send, SendResponse
 from kcore.controller.zk.events import Kind, event_of
-from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ControllerMovedError, TableError
@@ -39,6 +38,8 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
+from kcore.node.zk.notices import Notice
+from kcore.node.zk.znode_steps import LogNotice
 from kcore.types import Int32s, Uuid
 
 TOPIC_ID = Uuid(b"i" * 16)

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from controller.rules.test_rate_quotas import throttled
 from kcore.measure.processes.jars import kafka_jars
 from kcore.spark.java import java_home
+from node.test_rate_quotas import throttled
 from oracle.kafka_tools import OLDER_RELEASE, RELEASE
 
 

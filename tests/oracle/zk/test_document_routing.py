@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.controller.zk.acls import AclAuthorizerSettings, acl_authorizer_settings
-from kcore.controller.zk.admin.tokens import TokenRules
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import NetworkError
 from kcore.measure.processes.local_process import free_ports
@@ -34,6 +32,8 @@ from kcore.net.connect import connect
 from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
 from kcore.net.versions import api_name, response_of
+from kcore.node.zk.acls import AclAuthorizerSettings, acl_authorizer_settings
+from kcore.node.zk.admin.tokens import TokenRules
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.delegation_tokens import (
@@ -44,7 +44,6 @@ from kcore.schema.delegation_tokens import (
 from kcore.schema.quotas import AlterClientQuotasRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
-from kcore.server.document_routing import BUMPED, DocumentRouting, layout_of
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
 from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
@@ -54,6 +53,7 @@ from kcore.server.zk_controller.zk_controller_listener_settings import (
     zk_controller_settings,
 )
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
+from kcore.server.zk_node.document_routing import BUMPED, DocumentRouting, layout_of
 from kcore.wire.codec import decode_from
 from net.loops import until
 from oracle.kcore_brokers import KcoreBroker

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from kcore.controller.zk.admin.scram import credential_of
 from kcore.measure.processes.local_process import free_ports
 from kcore.measure.processes.zk_cluster import ZkBrokers, ZookeeperProcess
 from kcore.metadata.acl_codes import ALLOW, ALTER, LITERAL
@@ -22,6 +21,7 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
+from kcore.node.zk.admin.scram import credential_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from kcore import schema
-from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError
 from kcore.measure.processes.local_process import free_ports
@@ -23,6 +22,7 @@ from kcore.net.connection import Connection
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.security.client_security import Sasl, Security
+from kcore.node.zk.acls import AclAuthorizerSettings
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest

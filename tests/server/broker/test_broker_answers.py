@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.kraft.admin.config_descriptions import Describing
 from kcore.net.limits import work_in_parts
+from kcore.node.kraft.config_descriptions import Describing
 from kcore.protocol_errors import Errors
 from kcore.schema import configs
 from kcore.schema.cluster_metadata import DescribeClusterRequest

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from kcore.controller.rules.authorization import Authorizer
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER,
@@ -27,6 +26,7 @@ from kcore.metadata.acl_codes import (
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.request_context import ClientSession
 from kcore.net.versions import api_name, response_of
+from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.classic_groups import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest

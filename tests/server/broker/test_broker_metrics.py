@@ -123,3 +123,22 @@ def state_at(port: int) -> float | None:
     except URLError:
         return None
     return found.get(("kafka_server_KafkaServer_BrokerState", ()))
+
+
+@story
+async def test_quotas_and_throttles(tmp_path: Path) -> None:
+    async with cluster_in(tmp_path, brokers=1) as cluster, page_of(cluster, 1) as page:
+        quotas, throttles = cluster.brokers[1].quotas, cluster.brokers[1].manager.quotas
+        quotas.requests.now_ms = lambda: 1_000_000
+        owner = {(("user", "alice"),): {"producer_byte_rate": 10.0, "consumer_byte_rate": 50.0}}
+        quotas.produce.record(owner, "alice", "c", 200.0, 1_000_000)
+        quotas.fetch.record(owner, "alice", "c", 500.0, 1_000_000)
+        throttles.follower.record(1 << 30)
+        found = await samples(page)
+        assert found["kafka_server_Produce_byte_rate", ("", "alice")] == 20
+        assert found["kafka_server_Fetch_byte_rate", ("", "alice")] == 50
+        for quota, count, seconds in (("Produce", 1, 10), ("Fetch", 0, 0), ("Request", 0, 0)):
+            assert found["kcore_throttled_requests_total", (quota,)] == count
+            assert found["kcore_throttle_time_seconds_total", (quota,)] == seconds
+        rates = [found[f"kafka_server_{each}Replication_byte_rate", ()] for each in ("Leader", "Follower")]
+        assert rates[0] == found["kafka_server_AlterLogDirsReplication_byte_rate", ()] == 0 < rates[1]

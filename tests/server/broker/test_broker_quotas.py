@@ -49,7 +49,7 @@ async def limit_alice(cluster: SecureCluster, percentage: float) -> None:
     answer = await cluster.ask("admin", AlterClientQuotasRequest(entries=[entry]))
     assert [each.error_code for each in answer.entries] == [0]
     wanted = {(("user", "alice"),): {"request_percentage": percentage}}
-    await until(lambda: all(throttle_of(each)._known.quotas == wanted for each in cluster.brokers.values()))
+    await until(lambda: all(throttle_of(each).known.quotas == wanted for each in cluster.brokers.values()))
 
 
 async def until_throttled(connection: Any, request: Any, version: int | None = None) -> Any:
@@ -100,7 +100,7 @@ async def test_what_goes_on_to_the_controller_counts_at_both(tmp_path: Path, aut
                 assert (await until_throttled(alice, request)).throttle_time_ms > 0
                 await until(lambda: muted(broker))
         controller.clock_ns = lambda: 0
-        controller._rates._rates.clear()
+        controller.rates._rates.clear()
         stop_the_clocks(throttle_of(broker))
         for request in (ours, tokens):
             async with await cluster.connect(1, "alice") as alice:
@@ -118,7 +118,7 @@ async def test_what_brokers_send_each_other_is_exempt(tmp_path: Path, authority:
             answer = await until_throttled(alice, fetch(replica_id=2), 12)
             assert answer.throttle_time_ms > 0
         await cluster.allow(CLUSTER_ACTION)
-        throttle_of(cluster.brokers[1])._rates._rates.clear()
+        throttle_of(cluster.brokers[1]).rates._rates.clear()
         async with await cluster.connect(1, "alice") as alice:
             for _ in range(10):
                 assert (await alice.send(fetch(replica_id=2), 12)).throttle_time_ms == 0

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from kcore.broker.replicas.replication_quota import ALL_REPLICAS, ReplicationQuota
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
@@ -49,7 +50,7 @@ class Pair:
     def begin(self) -> FutureCopy:
         if TP not in self.b.futures:
             self.b.create_future(TP, TOPIC, self.source.start_offset, self.source.segment_bytes)
-        self.copy = FutureCopy(TP, self.a, self.b)
+        self.copy = FutureCopy(TP, self.a, self.b, ReplicationQuota(lambda topic: ALL_REPLICAS))
         self.copy.begin()
         return self.copy
 

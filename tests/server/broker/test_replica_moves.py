@@ -321,3 +321,34 @@ def test_a_broken_batch_of_the_source_holds_up_the_move_alone(tmp_path: Path, mo
     last.write_bytes(whole)
     broker.heal()
     broker.check_healed("b")
+
+
+def test_copies_pause_while_their_limit_is_exceeded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """replica.alter.log.dirs.io.max.bytes.per.second, over eleven windows of a second."""
+    broker = a_broker(tmp_path, monkeypatch)
+    quota = broker.manager.quotas.alter_log_dirs
+    broker.alter(broker.paths[1])
+    broker.drain()
+    size = len(values_batch(broker))
+    quota.limit = 2.5 * size
+    future = broker.logs.directories[1].futures[TP]
+    broker.copy(RECORDS)
+    assert future.end_offset == 3, "the third batch exceeds the limit"
+    assert quota.bytes == 3 * size
+    broker.now_ms += 1_000
+    broker.copy(RECORDS)
+    assert future.end_offset == 3, "three batches in a second"
+    broker.now_ms += 1_000
+    broker.copy(RECORDS)
+    assert future.end_offset == 6, "in two seconds five batches, and the one that exceeds the limit"
+    quota.limit = None
+    broker.copy(RECORDS)
+    assert future.end_offset == 6, "the pause lasts for replica.fetch.backoff.ms"
+    broker.now_ms += 1_000
+    broker.copy(RECORDS)
+    assert future.end_offset == RECORDS
+
+
+def values_batch(broker: MovingBroker) -> bytes:
+    """The first batch of the current log."""
+    return broker.logs.directories[0].logs[TP].read(0, 1, RECORDS, at_least_one=True)

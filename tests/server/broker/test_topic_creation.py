@@ -26,8 +26,8 @@ from kcore.schema.topics import CreatableTopic, CreatableTopicResult, CreateTopi
 from kcore.server.broker import broker_connections, topic_creation
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
+from kcore.server.envelopes import Forwarded, unwrapped, wrapped
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
-from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
 from net.loops import story, until
 from server.broker.test_broker_coordination import GROUPS, TRANSACTIONS
 from server.kraft.test_kraft_broker import cluster_in

@@ -37,7 +37,7 @@ from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.clock import now_ms
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.zk_controller.relay import Address, BrokerRelay
+from kcore.server.zk_node.relay import Address, BrokerRelay
 from kcore.wire.codec import decode_from, encode
 from net.loops import GENEROUS_S, raw_server, story, until
 from server.broker.test_broker_process import brokers_in

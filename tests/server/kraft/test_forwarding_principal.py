@@ -19,7 +19,7 @@ from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.forwarding import ControllerRelay, address_bytes, principal_bytes
-from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped, wrapped
+from kcore.server.envelopes import Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode
 from net.authority import Authority, client_tls
 from net.loops import story

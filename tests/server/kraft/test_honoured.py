@@ -10,12 +10,12 @@ import pytest
 import kcore
 from config_facts import config_facts
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.controller.kraft.admin.config_kinds import check_group, group_values
-from kcore.controller.kraft.admin.group_configs import ASSIGNOR
-from kcore.controller.kraft.effective_configs import EffectiveConfigs, synonyms
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS_OF
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.kraft.config_kinds import check_group, group_values
+from kcore.node.kraft.effective_configs import EffectiveConfigs, synonyms
+from kcore.node.kraft.group_configs import ASSIGNOR
+from kcore.node.kraft.node_config import NodeConfig
+from kcore.node.topic_configs import TOPIC_CONFIGS_OF
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.server.broker.topic_configs import settings_of as topic_settings_of
 from kcore.server.kraft_broker import kraft_broker_settings as of_broker
@@ -30,6 +30,7 @@ from kcore.server.properties.honoured import (
     warn_of_others,
     without_effect,
 )
+from kcore.server.properties.nodes import OF_AUTHORIZER
 from kcore.server.properties.values import SettingsError
 from server.kraft.test_config_defs import BROKER, CONTROLLER
 
@@ -92,7 +93,7 @@ def names_read(
     return {plain_name(name) for name in seen}
 
 
-def names_read_of_topics(config: KraftControllerConfig, seen: set[str]) -> None:
+def names_read_of_topics(config: NodeConfig, seen: set[str]) -> None:
     """By a controller, of what stands behind the settings of topics and groups."""
     EffectiveConfigs(config, ClusterImage()).base_values()
     group_values("4.3.1", {}, config.static_configs)
@@ -108,7 +109,7 @@ def assignments() -> Iterator[tuple[str, str]]:
 
 def test_a_controller_reads_what_it_honours(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = names_read(monkeypatch, of_controller, of_controller.settings_of, CONTROLLER)
-    config = KraftControllerConfig(7, "a cluster", static_configs=Watched({}, seen))
+    config = NodeConfig(7, "a cluster", static_configs=Watched({}, seen))
     names_read_of_topics(config, seen)
     assert seen & KNOWN_NAMES <= BY_CONTROLLERS
     check_names_in_files(BY_CONTROLLERS - seen)
@@ -166,6 +167,6 @@ def test_each_setting_is_honoured_or_refused_or_named(role: str, caplog: pytest.
 def test_nothing_is_said_of_a_file_that_is_honoured_whole(caplog: pytest.LogCaptureFixture) -> None:
     own = {"listener.name.controller.max.connections": "5", "listener.name.controller.plain.sasl.jaas.config": "x"}
     with caplog.at_level(logging.WARNING):
-        warn_of_others(CONTROLLER | own | {"super.users": "User:a"}, BY_CONTROLLERS, of_controller.OF_AUTHORIZER)
+        warn_of_others(CONTROLLER | own | {"super.users": "User:a"}, BY_CONTROLLERS, OF_AUTHORIZER)
         warn_of_others(BROKER, BY_BROKERS)
     assert caplog.messages == []

@@ -11,7 +11,6 @@ import pytest
 
 from kcore.constants import KRAFT_VERSION
 from kcore.controller.kraft.activation import Bootstrap
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DisconnectedError, StorageError
 from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.table.directory_table import UNASSIGNED_UUID
@@ -20,7 +19,7 @@ from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import configs
 from kcore.schema.api_versions import ApiVersionsRequest
@@ -44,7 +43,6 @@ from kcore.server.clock import wall_ms
 from kcore.server.kraft_broker.kraft_broker_request_handlers import apis
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.checkpoints import TopicPartition
@@ -52,6 +50,7 @@ from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.raft_format import format_log_directories
 from kcore.types import ZERO_UUID, Uuid
 from kcore.wire.records import decode_records
+from kraft_configs import controller_config
 from net.loops import story, until
 from storage import building
 
@@ -79,8 +78,10 @@ class Cluster:
         **settings: str,
     ) -> Self:
         """`release`: the controller's; brokers have the default release."""
-        config = KraftControllerConfig(
-            *(7, CLUSTER, release), supported_features=dict(FEATURES[release]), broker_session_timeout_ms=2_000
+        config = controller_config(
+            *(7, CLUSTER, release),
+            supported_features=RELEASES[release].supported_features,
+            broker_session_timeout_ms=2_000,
         )
         where = {"CONTROLLER": Address("127.0.0.1", self.port)}
         raft = RaftConfig(CLUSTER, 7, Uuid(b"c" * 16), where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))

@@ -8,6 +8,7 @@ import pytest
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replication_quota import FOLLOWER_RATE, LEADER_RATE, ReplicationQuotas
 from kcore.schema.configs import ConfigResourceType
 from kcore.server.kraft_broker import kraft_configs
 from kcore.server.kraft_broker.kraft_configs import CORDONED, BrokerConfigs
@@ -28,7 +29,10 @@ class Followed:
         self.image: Any = SimpleNamespace(base={NAME: "10"}, configs={})
         self.changed: dict[str, int] = {}
         settings = dict.fromkeys(("t", "u"), TopicSettings())
-        manager: Any = SimpleNamespace(settings=settings, config=BrokerConfig(NODE), set_settings=self._set)
+        self.quotas = ReplicationQuotas(BrokerConfig(NODE), settings)
+        manager: Any = SimpleNamespace(
+            settings=settings, config=BrokerConfig(NODE), set_settings=self._set, quotas=self.quotas
+        )
         config: Any = SimpleNamespace(node_id=NODE, static_configs={})
         self.configs = BrokerConfigs(config, manager, lambda: 0)
 
@@ -55,6 +59,20 @@ def test_a_change_of_the_brokers_own_settings_is_one_of_all_topics(
     assert followed.after(touched) == {"t": 20, "u": 20}
     followed.image.configs[TOPIC] = {NAME: "30"}
     assert followed.after(TOPIC) == {"t": 30}
+
+
+def test_throttles_are_dynamic_and_the_brokers_own_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    followed = Followed(monkeypatch)
+    followed.configs._config.static_configs[LEADER_RATE] = "1"
+    followed.image.configs |= {OF_ALL: {LEADER_RATE: "20", FOLLOWER_RATE: "30"}, ANOTHER: {LEADER_RATE: "40"}}
+    followed.configs.follow(followed.image, None)
+    assert (followed.quotas.leader.limit, followed.quotas.follower.limit) == (20, 30)
+    followed.image.configs[OWN] = {LEADER_RATE: "10"}
+    followed.after(OWN)
+    assert (followed.quotas.leader.limit, followed.quotas.follower.limit) == (10, 30)
+    followed.image.configs.clear()
+    followed.after(OWN, OF_ALL)
+    assert (followed.quotas.leader.limit, followed.quotas.follower.limit) == (None, None)
 
 
 @pytest.mark.parametrize(

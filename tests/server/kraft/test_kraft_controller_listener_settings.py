@@ -35,10 +35,10 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic
 from kcore.scram import salted_password
 from kcore.server.broker.forwarding import principal_bytes
-from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.security.log_credentials import LogCredentials
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.authority import Authority, client_tls
@@ -209,7 +209,7 @@ def test_users_of_the_log_come_to_every_node_and_need_rights(authority: Authorit
                         assert connection.versions is not None
                 async with await as_user(server, authority, "PLAIN", "admin", PASSWORD) as connection:
                     response = await connection.send(s.DescribeClusterRequest(endpoint_type=2))
-                    assert response.controller_id == active(servers).controller.config.node_id, "whoever is asked"
+                    assert response.controller_id == active(servers).controller.config.node.node_id, "whoever is asked"
                 with pytest.raises(AuthenticationError, match="invalid credentials with SASL mechanism SCRAM-SHA-512"):
                     await as_user(server, authority, "SCRAM-SHA-512", "alice", "wrong")
                 with pytest.raises(AuthenticationError, match="Invalid username or password"):

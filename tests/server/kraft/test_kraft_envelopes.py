@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from kcore.controller.kraft.handlers import HANDLERS
-from kcore.controller.rules.error_responses import refused
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed_connection import Encoded
 from kcore.net.limits.connection_limits import REQUEST_VALUES
 from kcore.net.requests import FEW_VALUES
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
+from kcore.releases.known import RELEASES
 from kcore.schema.acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.envelope import EnvelopeResponse
@@ -27,9 +28,8 @@ from kcore.schema.topics import (
     CreateTopicsResponse,
 )
 from kcore.schema.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from kcore.server.kraft_controller import envelopes
-from kcore.server.kraft_controller.apis import APIS
-from kcore.server.kraft_controller.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
+from kcore.server import envelopes
+from kcore.server.envelopes import FORWARDABLE, Forwarded, unwrapped, wrapped
 from kcore.wire.codec import decode, encode
 from server.kraft.test_kraft_server import enveloped
 
@@ -109,11 +109,11 @@ def test_only_what_may_be_forwarded_is_taken_from_an_envelope(kind: type[Message
         assert found is Errors.INVALID_REQUEST and kind not in FORWARDABLE
 
 
-@pytest.mark.parametrize("release", APIS)
+@pytest.mark.parametrize("release", RELEASES)
 def test_every_request_with_a_handler_is_announced(release: str) -> None:
     """ApiVersions names it: otherwise no client would send it."""
     since_4_4 = set() if release == "4.4.0" else {"UnregisterController"}
-    assert {kind.__name__.removesuffix("Request") for kind in HANDLERS} - APIS[release].keys() == since_4_4
+    assert {kind.__name__.removesuffix("Request") for kind in HANDLERS} - RELEASES[release].apis.keys() == since_4_4
 
 
 WHOLE, NO_ACL = enveloped(CREATION, 7), enveloped(CreateAclsRequest(creations=[AclCreation()]), 3)

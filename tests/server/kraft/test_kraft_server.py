@@ -14,8 +14,6 @@ from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.error_responses import refused
 from kcore.errors import NetworkError
 from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -23,11 +21,12 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.large_requests import LONG
 from kcore.net.requests import FEW_VALUES
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DescribeAclsRequest
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
@@ -52,11 +51,11 @@ from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from kcore.server.kraft_controller import kraft_controller_request_handlers
-from kcore.server.kraft_controller.apis import APIS, FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
+from kraft_configs import controller_config
 
 pytestmark = pytest.mark.usefixtures("either_answer_loop")
 
@@ -70,7 +69,7 @@ def served(story: Callable[[KraftServer, Connection], Awaitable[None]], port: in
 
     async def run() -> None:
         release = settings.get("release", DEFAULT_RELEASE)
-        config = KraftControllerConfig(7, CLUSTER, supported_features=dict(FEATURES[release]), **settings)
+        config = controller_config(7, CLUSTER, supported_features=RELEASES[release].supported_features, **settings)
         where = {"CONTROLLER": Address("127.0.0.1", port)}
         raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
         bootstrap = Bootstrap.of_features(LEVELS, "a test")
@@ -118,9 +117,9 @@ def test_api_versions_tell_what_is_finalized(port: int) -> None:
         response = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 4)
         assert {each.name: each.max_version_level for each in response.finalized_features} == LEVELS
         assert {each.name: (each.min_version, each.max_version) for each in response.supported_features} == dict(
-            FEATURES[DEFAULT_RELEASE]
+            RELEASES[DEFAULT_RELEASE].supported_features
         )
-        assert len(response.api_keys) == len(APIS[DEFAULT_RELEASE])
+        assert len(response.api_keys) == len(RELEASES[DEFAULT_RELEASE].apis)
         assert 0 < response.finalized_features_epoch < server.controller.stable
 
     served(story, port)
@@ -131,7 +130,7 @@ def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, 
     """As FeaturesPublisher begins; two voters of three never come, so that nothing is."""
 
     async def run() -> None:
-        config = KraftControllerConfig(7, CLUSTER, release=release, supported_features=dict(FEATURES[release]))
+        config = controller_config(7, CLUSTER, release=release, supported_features=RELEASES[release].supported_features)
         where = {"CONTROLLER": Address("127.0.0.1", port)}
         voters = tuple(Voter(ReplicaKey(node_id), where) for node_id in (7, 8, 9))
         raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=voters)
@@ -294,8 +293,8 @@ def test_a_standby_sends_a_broker_with_a_request_about_the_quorum_elsewhere(
     voters = Voter(ReplicaKey(7), own), Voter(ReplicaKey(8), other)
 
     async def run() -> None:
-        config = KraftControllerConfig(
-            7, CLUSTER, supported_features=dict(FEATURES[DEFAULT_RELEASE]), kafka_way=kafka_way
+        config = controller_config(
+            7, CLUSTER, supported_features=RELEASES[DEFAULT_RELEASE].supported_features, kafka_way=kafka_way
         )
         raft = RaftConfig(CLUSTER, 7, OWN, own, lambda bound: 0, voters=voters)
         bootstrap = Bootstrap.of_features(LEVELS, "a test")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kcore.raft.membership.replicas import Address
-from kcore.server.kraft_controller.apis import FEATURES
+from kcore.releases.known import RELEASES
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
 from kcore.server.properties.values import SettingsError
 
@@ -50,9 +50,9 @@ def test_settings_of_raft_and_of_the_controller_go_where_they_belong() -> None:
     config = settings.controller_config("a cluster", "4.3.1", frozenset())
     assert (config.broker_session_timeout_ms, config.auto_leader_rebalance_enable) == (6000, False)
     assert (config.controller_quota_window_num, config.controller_quota_window_size_seconds) == (3, 2)
-    assert (config.quota_window_num, config.quota_window_size_seconds) == (5, 7)
-    assert config.has_authorizer and config.super_users == ("User:a", "User:CN=b,O=c")
-    assert config.static_configs["min.insync.replicas"] == "2"
+    assert (config.node.quota_window_num, config.node.quota_window_size_seconds) == (5, 7)
+    assert config.node.has_authorizer and config.node.super_users == ("User:a", "User:CN=b,O=c")
+    assert config.node.static_configs["min.insync.replicas"] == "2"
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_where_the_metadata_log_is() -> None:
 def test_the_config_is_of_the_release_and_the_way_that_were_asked_for() -> None:
     for release in ("3.9.1", "4.3.1"):
         config = settings_of(MINIMAL).controller_config("a cluster", release, frozenset({"record-limits"}))
-        assert (config.release, config.supported_features) == (release, dict(FEATURES[release]))
-        assert (config.kafka_way, config.cluster_id, config.node_id) == ({"record-limits"}, "a cluster", 7)
+        assert (config.node.release, config.node.supported_features) == (release, RELEASES[release].supported_features)
+        assert (config.kafka_way, config.node.cluster_id, config.node.node_id) == ({"record-limits"}, "a cluster", 7)
 
 
 def test_a_controller_has_an_id() -> None:
@@ -164,4 +164,4 @@ def test_static_voters_that_cannot_be_are_reported(voters: str, told: str) -> No
 def test_a_resource_without_acls_is_for_everyone_only_if_the_setting_says_so(given: str | None, allows: bool) -> None:
     more = {} if given is None else {"allow.everyone.if.no.acl.found": given}
     config = settings_of(MINIMAL | more).controller_config("a cluster", "4.3.1", frozenset())
-    assert config.allow_everyone_if_no_acl_found is allows
+    assert config.node.allow_everyone_if_no_acl_found is allows

@@ -16,7 +16,6 @@ import pytest
 from kcore.controller.kraft import decision, writing
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.brokers import records
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.measure.hollow.fleet import Fleet, Options
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.processes.local_process import free_ports
@@ -29,7 +28,7 @@ from kcore.net.durations import Duration
 from kcore.protocol_errors import Errors
 from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     ElectionType,
@@ -39,11 +38,11 @@ from kcore.schema.partitions import (
     ReassignableTopic,
 )
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.quorum_server import MemoryElections
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
+from kraft_configs import controller_config
 
 CLUSTER: Final = "a-cluster-of-the-tests"
 DIRECTORY: Final = Uuid((1 << 70).to_bytes(16))
@@ -80,10 +79,10 @@ def least_parts(load: Load) -> dict[str, int]:
 @asynccontextmanager
 async def a_node(folder: Path, node_id: int, port: int, voter_port: int) -> AsyncIterator[KraftServer]:
     """A controller of a quorum that has one voter, on that disk."""
-    config = KraftControllerConfig(
+    config = controller_config(
         node_id,
         CLUSTER,
-        supported_features=dict(FEATURES[DEFAULT_RELEASE]),
+        supported_features=RELEASES[DEFAULT_RELEASE].supported_features,
         metadata_log_max_record_bytes_between_snapshots=SNAPSHOT_BYTES,
     )
     where, voters_place = ({"CONTROLLER": Address("127.0.0.1", each)} for each in (port, voter_port))

@@ -19,8 +19,8 @@ from kcore.metadata.metadata_version import MetadataVersion
 from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.scram import keys_of
-from kcore.server.kraft_controller.credentials import LogCredentials
-from kcore.server.zk_controller.credentials import CredentialsWatcher, credential_in
+from kcore.server.security.log_credentials import LogCredentials
+from kcore.server.zk_node.credentials import CredentialsWatcher, credential_in
 from kcore.zookeeper.client import ZookeeperClient
 
 

@@ -184,7 +184,7 @@ async def test_a_heartbeat_is_not_behind_all_that_register_at_once(tmp_path: Pat
     """They came first, each over a connection of its own, and are decided a few at a time; all of them in the end."""
     decided: list[str] = []
     async with active(tmp_path, answer_loop="plain") as server, broker(server) as made, AsyncExitStack() as stack:
-        on_request, release = server.controller.on_request, server.controller.config.release
+        on_request, release = server.controller.on_request, server.controller.config.node.release
 
         def watched(request: Any, *rest: Any) -> Any:
             decided.append(type(request).__name__)

@@ -13,10 +13,10 @@ import pytest
 
 from kcore import schema as s
 from kcore.controller.rules.mutation_quotas import RATE
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.served_connection import ServedConnection
+from kcore.node.rate_quotas import REQUEST_PERCENTAGE
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import EndpointType
 from kcore.schema.headers import RequestHeader
@@ -53,7 +53,7 @@ class Steps:
 def stop_the_clocks(throttle: RequestThrottle) -> Steps:
     """The steps that are measured from now on."""
     steps = throttle.clock_ns = Steps()
-    throttle._now_ms = lambda: 1_000_000
+    throttle.now_ms = lambda: 1_000_000
     return steps
 
 

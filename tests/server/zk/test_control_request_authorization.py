@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import kcore
-from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import ALLOW, CLUSTER, CLUSTER_ACTION, CLUSTER_NAME, LITERAL
 from kcore.metadata.zookeeper import znode_acls, znodes
@@ -17,6 +16,7 @@ from kcore.metadata.zookeeper.znode_acls import AclBinding
 from kcore.metadata.zookeeper.znode_brokers import decode_broker
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import CLIENT_VALUES, HEADER_VALUES
+from kcore.node.zk.acls import AclAuthorizerSettings
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners

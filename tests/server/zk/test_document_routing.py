@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from kcore.controller.rules.tokens import OfTokens
-from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
@@ -22,6 +20,8 @@ from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.server import Relay, RequestContext, serve
 from kcore.net.versions import api_name, response_of
+from kcore.node.tokens import OfTokens
+from kcore.node.zk.acls import AclAuthorizerSettings
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from kcore.schema.configs import (
@@ -41,7 +41,12 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import Dialer
-from kcore.server.document_routing import (
+from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.document_relay import DocumentRelay
+from kcore.server.zk_controller import zk_controller_server as process
+from kcore.server.zk_controller.document_requests import DocumentRequests
+from kcore.server.zk_controller.zk_controller_server import ControllerServer
+from kcore.server.zk_node.document_routing import (
     BUMPED,
     DocumentRouting,
     RoutedRequest,
@@ -50,11 +55,6 @@ from kcore.server.document_routing import (
     read_request,
     refused,
 )
-from kcore.server.security.audit import AuditLog
-from kcore.server.zk_broker.document_relay import DocumentRelay
-from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.document_requests import DocumentRequests
-from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import decode_from, encode
 from net.loops import raw_server, story, until
 from net.security.test_tls_listener import ALICE, listener

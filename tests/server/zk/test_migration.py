@@ -22,6 +22,7 @@ from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
+from kcore.releases.known import RELEASES
 from kcore.schema import IncrementalAlterConfigsRequest, LeaderAndIsrRequest, UpdateMetadataRequest
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.broker_lifecycle import (
@@ -40,7 +41,6 @@ from kcore.schema.transactions import InitProducerIdRequest
 from kcore.schema.update_features import UpdateFeaturesRequest
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.kraft_broker.kraft_broker_settings import broker_settings_of
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration_settings import MigrationSettings, feature_level, migration_settings_of
@@ -419,7 +419,7 @@ async def test_directories_of_zookeeper_mode_go_on_in_kraft_mode(tmp_path: Path)
             assert registered.directories == (meta.directory_id,) and not registered.is_migrating_zk_broker
             response = broker._lifecycle.machine.config.features
             levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in response}
-            assert levels == FEATURES["3.9.1"], "what a broker of that release has"
+            assert levels == RELEASES["3.9.1"].supported_features, "what a broker of that release has"
             async with await connect("127.0.0.1", broker.port) as connection:
                 assert connection.versions is not None
                 assert connection.versions.choose(UpdateFeaturesRequest) == 1, "as its controllers have it"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcore.errors import ZookeeperError
-from kcore.server.zk_controller.notification_watcher import Notification, NotificationWatcher
+from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher
 from net.loops import story
 
 

@@ -14,12 +14,12 @@ from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
-from kcore.server.document_routing import BUMPED
 from kcore.server.zk_broker import document_relay, node_admin
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.node_admin import NodeAdmin
-from kcore.server.zk_controller import relay as broker_relay
-from kcore.server.zk_controller.relay import Address, BrokerRelay
+from kcore.server.zk_node import relay as broker_relay
+from kcore.server.zk_node.document_routing import BUMPED
+from kcore.server.zk_node.relay import Address, BrokerRelay
 from net.loops import raw_server, request_frame, settled, story, until
 from server.zk.test_document_routing import MUTATIONS, Nothing, frame_of
 

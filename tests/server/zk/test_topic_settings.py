@@ -7,6 +7,7 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.log_validator import NO_LIMIT_MS, LogConfig
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.replicas.replication_quota import ALL_REPLICAS
 from kcore.server.broker.topic_configs import settings_of
 from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
 from net.loops import story
@@ -52,6 +53,28 @@ def test_the_difference_holds_where_neither_limit_is_set() -> None:
 def test_levels(compression: str, level: str, taken: int | None) -> None:
     config = {"compression.type": compression, f"compression.{compression}.level": level}
     assert settings_of("t", config, DEFAULTS).log.compression_level == taken
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("*", ALL_REPLICAS),
+        (" * ", ALL_REPLICAS),
+        ("", frozenset()),
+        ("0:1,2:1,3:2", frozenset({0, 2})),
+        (" 0:1, 5:1 ", frozenset({0, 5})),
+        ("0:2", frozenset()),
+        ("0:1,many", frozenset()),
+        ("0", frozenset()),
+        ("*,0:1", frozenset()),
+    ],
+)
+def test_throttled_replicas_are_those_of_this_broker(text: str, found: object) -> None:
+    """TopicConfigHandler.parseThrottledPartitions."""
+    for side in ("leader", "follower"):
+        settings = settings_of("t", {f"{side}.replication.throttled.replicas": text}, DEFAULTS)
+        other = {"leader": settings.follower_throttled, "follower": settings.leader_throttled}[side]
+        assert (getattr(settings, f"{side}_throttled"), other) == (found, frozenset())
 
 
 @pytest.mark.parametrize("number", ["-1", "2147483648", "1_0", "9" * 5000, "", "1.5"])

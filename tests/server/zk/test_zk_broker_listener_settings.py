@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.rules.tokens import secret_of
-from kcore.controller.zk.admin.scram import credential_of
 from kcore.errors import AuthenticationError, DisconnectedError
 from kcore.metadata.acl_codes import (
     ALLOW,
@@ -32,6 +30,8 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
+from kcore.node.tokens import secret_of
+from kcore.node.zk.admin.scram import credential_of
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, DeleteAclsFilter
 from kcore.schema.cluster_metadata import MetadataRequestTopic

@@ -9,7 +9,6 @@ import pytest
 
 import kcore
 from kcore import schema as s
-from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import DecodeError, DisconnectedError
 from kcore.metadata.acl_codes import (
@@ -44,6 +43,7 @@ from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
 from kcore.net.request_context import ClientSession
 from kcore.net.versions import response_of
+from kcore.node.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.cluster_metadata import MetadataResponseTopic
@@ -62,10 +62,10 @@ from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.checked_relay import read_request
 from kcore.server.security.rights import OF_THE_CLUSTER
 from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.relay import refusal_of
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
+from kcore.server.zk_node.relay import refusal_of
 from kcore.types import ZERO_UUID, Uuid
 from net.loops import request_frame, story, until
 from server.zookeepers import Client, Zookeeper, elect, take_over

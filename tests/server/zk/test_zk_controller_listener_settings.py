@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.acls import acl_authorizer_settings
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import AuthenticationError, DisconnectedError, NetworkError
 from kcore.metadata.principal import KafkaPrincipal, Token
@@ -24,6 +23,7 @@ from kcore.net.security.jaas import MODULES
 from kcore.net.security.sasl_mechanisms import PlainUsers
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
+from kcore.node.zk.acls import acl_authorizer_settings
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import CreatableRenewers
 from kcore.schema.find_coordinator import Coordinator
@@ -33,9 +33,9 @@ from kcore.schema.topics import CreatableTopic
 from kcore.scram import salted_password
 from kcore.server.properties.values import SettingsError
 from kcore.server.zk_controller import zk_controller_server as process
-from kcore.server.zk_controller.credentials import CredentialsWatcher, credential_in
 from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
+from kcore.server.zk_node.credentials import CredentialsWatcher, credential_in
 from net.authority import Authority, client_tls
 from net.loops import story, until
 from net.token_client import show_token

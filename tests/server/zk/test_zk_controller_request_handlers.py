@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.controller.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.errors import DisconnectedError, UnsupportedVersionError
@@ -21,6 +20,7 @@ from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.net.connect import connect
 from kcore.net.server import RequestContext, Server, serve
+from kcore.node.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     DescribeConfigsResource,
@@ -35,7 +35,6 @@ from kcore.schema.topics import DeleteTopicState
 from kcore.server.answers import KEPT
 from kcore.server.cluster_view import ClusterView
 from kcore.server.zk_controller import zk_controller_request_handlers as request_handlers
-from kcore.server.zk_controller.relay import MOST_FORWARDED, Address
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_request_handlers import (
     LEARN_S,
@@ -43,6 +42,7 @@ from kcore.server.zk_controller.zk_controller_request_handlers import (
     OWNED,
     ZkControllerRequestHandlers,
 )
+from kcore.server.zk_node.relay import MOST_FORWARDED, Address
 from kcore.types import Uuid
 from net.loops import settled, story, until
 

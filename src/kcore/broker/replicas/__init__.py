@@ -10,7 +10,7 @@ of requests read and append; some requests wait. `take_outputs` returns the oper
 - `fetching.py`: the leader's side of Fetch. `fetch_sessions.py`: incremental sessions, and the response's partitions.
 - `offsets.py`, `deleting.py`, `describing.py`: ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers.
 - `waiting.py`: requests that wait, and the interfaces to the replicas that handlers use.
-- `fetcher.py`: the follower's side of Fetch.
+- `fetcher.py`: the follower's side of Fetch. `replication_quota.py`: throttles of replicas.
 - `isr_changes.py`: AlterPartition requests of leaders.
 - `cluster_view.py`, `broker_config.py`, `outputs.py`: the metadata cache, settings, outputs.
 - `replica_manager.py`: joins all of these.

@@ -25,6 +25,10 @@ class BrokerConfig:
     message_max_bytes: int = 1_048_588
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000
+    replication_quota_window_num: int = 11
+    replication_quota_window_size_seconds: int = 1
+    alter_log_dirs_replication_quota_window_num: int = 11
+    alter_log_dirs_replication_quota_window_size_seconds: int = 1
     # The coordinators' topics, for which brokers send the controller CreateTopics.
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3

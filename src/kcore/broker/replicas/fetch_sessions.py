@@ -74,15 +74,19 @@ class CachedPartition:
         self.current_leader_epoch, self.last_fetched_epoch = other.current_leader_epoch, other.last_fetched_epoch
         self.fetcher_log_start_offset = other.fetcher_log_start_offset
 
-    def answered(self, data: PartitionData) -> bool:
-        """Whether the response differs from the last response; stores the offsets of this response."""
-        is_change = (
+    def differs(self, data: PartitionData) -> bool:
+        """Whether the response differs from the last response."""
+        return (
             bool(data.records)
             or data.error_code != Errors.NONE
             or data.diverging_epoch.epoch >= 0
             or data.preferred_read_replica >= 0
             or (data.high_watermark, data.log_start_offset) != (self.high_watermark, self.log_start_offset)
         )
+
+    def answered(self, data: PartitionData) -> bool:
+        """Whether the response differs from the last response; stores the offsets of this response."""
+        is_change = self.differs(data)
         # After an error the next response always has the partition, so that the client sees that the error is over.
         self.high_watermark = -1 if data.error_code != Errors.NONE else data.high_watermark
         self.log_start_offset = data.log_start_offset
@@ -277,7 +281,15 @@ class SessionlessFetchContext:
 
     def response(self, rows: Iterable[Row]) -> FetchResponse:
         """The response with the read partitions; must be called once, when the response is sent."""
+        return self.preview(rows)
+
+    def preview(self, rows: Iterable[Row]) -> FetchResponse:
+        """A response of the same size as `response`; changes no session."""
         return _response(NO_SESSION, rows)
+
+    def throttled_response(self, throttle_time_ms: int) -> FetchResponse:
+        """The response to a throttled client: no partitions, and no new session."""
+        return FetchResponse(throttle_time_ms=throttle_time_ms, session_id=NO_SESSION, responses=[])
 
 
 class FullFetchContext(SessionlessFetchContext):
@@ -314,16 +326,31 @@ class IncrementalFetchContext:
     def response(self, rows: Iterable[Row]) -> FetchResponse:
         """The response with the changed partitions; must be called once, when the response is sent."""
         session = self._session
-        if session.epoch != self._epoch:  # Another request arrived meanwhile, perhaps a repetition of this one.
-            return FetchResponse(
-                error_code=Errors.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id, responses=[]
-            )
+        if self._is_superseded:
+            return self.throttled_response(0)
         changes = [(partition, data) for partition, data in rows if partition.answered(data)]
         for partition, data in changes:
             if data.records:  # Moved to the end, so that the other partitions are first in the next response.
                 key = (partition.topic_id if session.by_id else partition.topic, partition.index)
                 session.partitions[key] = session.partitions.pop(key)
         return _response(session.session_id, changes)
+
+    def preview(self, rows: Iterable[Row]) -> FetchResponse:
+        """A response of the same size as `response`; changes no session."""
+        if self._is_superseded:
+            return self.throttled_response(0)
+        return _response(self._session.session_id, [row for row in rows if row[0].differs(row[1])])
+
+    def throttled_response(self, throttle_time_ms: int) -> FetchResponse:
+        """The response to a throttled client: no partitions. The next request of the session reads them again."""
+        error = Errors.INVALID_FETCH_SESSION_EPOCH if self._is_superseded else Errors.NONE
+        session_id = self._session.session_id
+        return FetchResponse(throttle_time_ms=throttle_time_ms, error_code=error, session_id=session_id, responses=[])
+
+    @property
+    def _is_superseded(self) -> bool:
+        """Whether another request of the session has arrived, perhaps a repetition of this one."""
+        return self._session.epoch != self._epoch
 
 
 FetchContext = SessionlessFetchContext | IncrementalFetchContext

@@ -15,6 +15,7 @@ from kcore.broker.replicas.fetch_sessions import INITIAL_EPOCH, NO_SESSION, next
 from kcore.broker.replicas.log import ReplicaLog
 from kcore.broker.replicas.offsets import EARLIEST, LATEST
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replication_quota import ReplicationQuota
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.replication.divergence import OffsetTruncationState, offset_truncation_state
 from kcore.replication.epochs import EpochEndOffset
@@ -134,6 +135,7 @@ class FetchState:
     offset: int
     stage: Stage
     delayed_until_ms: int = 0
+    lag: int | None = None  # Offsets up to the leader's high watermark at the last fetch of records; None: unknown.
     failed: bool = False  # True: no request has the partition until the next order to follow a leader.
 
 
@@ -159,6 +161,7 @@ class FetcherHooks(NamedTuple):
     broker_epoch: Callable[[], int]  # The epoch of this incarnation, for fetches (KIP-903).
     log_failed: Callable[[Key, Exception], None]
     wake: Callable[[Key], None]  # Called when the partition's end offset or high watermark changed.
+    quota: ReplicationQuota  # The limit on the records that followers fetch.
 
 
 class ReplicaFetcher:
@@ -205,7 +208,8 @@ class ReplicaFetcher:
     # Requests.
 
     def next_request(self, now_ms: int) -> LeaderRequest | None:
-        """The next request; None while all partitions are delayed or failed."""
+        """The next request; None while all partitions are delayed, throttled or failed."""
+        self._hooks.quota.set_time(now_ms)
         self._truncate_without_epochs(now_ms)
         for stage, ask in (
             (Stage.TRUNCATING, self._ask_epochs),
@@ -214,6 +218,8 @@ class ReplicaFetcher:
             (Stage.FETCHING, self._ask_records),
         ):
             ready = self._ready(stage, now_ms)
+            if stage is Stage.FETCHING:
+                ready = self._within_quota(ready, now_ms)
             if ready:
                 self._requested = {key: (state.offset, state.leader_epoch) for key, state in ready.items()}
                 return ask(ready)
@@ -230,6 +236,21 @@ class ReplicaFetcher:
             for key, state in self.states.items()
             if state.stage is stage and not state.failed and state.delayed_until_ms <= now_ms
         }
+
+    def _within_quota(self, ready: dict[Key, FetchState], now_ms: int) -> dict[Key, FetchState]:
+        """The partitions of `ready` to fetch: without throttled ones while their limit is exceeded.
+
+        Partitions in sync are always fetched, so that throttling does not shrink ISRs. If all partitions are throttled,
+        they are delayed. Source: RemoteLeaderEndPoint.shouldFollowerThrottle, AbstractFetcherThread.maybeFetch.
+        """
+        quota = self._hooks.quota
+        if not quota.is_exceeded:
+            return ready
+        fetched = {key: state for key, state in ready.items() if state.lag == 0 or not quota.is_throttled(key)}
+        if not fetched:
+            for state in ready.values():
+                self._delay(state, now_ms)
+        return fetched
 
     def _truncate_without_epochs(self, now_ms: int) -> None:
         """Truncates logs without epochs to the high watermark, below which all records are committed."""
@@ -298,6 +319,7 @@ class ReplicaFetcher:
 
     def answered(self, response: Any, now_ms: int) -> None:
         """Applies the leader's answer to the last request, except for partitions that have changed since then."""
+        self._hooks.quota.set_time(now_ms)
         if isinstance(response, FetchResponse):
             was_full = self._session.is_full
             if not self._session.answered(response):
@@ -347,9 +369,13 @@ class ReplicaFetcher:
             self._cut(state, self._truncation(state, diverging).offset, Stage.FETCHING)
             return
         log = state.log
-        before = log.high_watermark, log.end_offset
-        append_as_follower(log, data.records or b"")
+        before, records = (log.high_watermark, log.end_offset), data.records or b""
+        append_as_follower(log, records)
         state.offset = log.end_offset
+        if records or state.lag is None:
+            state.lag = max(0, data.high_watermark - log.end_offset)
+        if self._hooks.quota.is_throttled(key):
+            self._hooks.quota.record(len(records))
         log.high_watermark = max(min(data.high_watermark, log.end_offset), log.start_offset)
         log.raise_start_offset(data.log_start_offset)
         self.states[key] = self.states.pop(key)  # Moved to the end: the other partitions are first in the next answer.
@@ -371,6 +397,7 @@ class ReplicaFetcher:
         if state.stage is Stage.FINDING_END:
             if data.offset < log.end_offset:  # An unclean election: the leader's log is shorter.
                 self._cut(state, data.offset, Stage.FETCHING)
+                state.lag = 0
             else:
                 state.stage = Stage.FINDING_START
             return

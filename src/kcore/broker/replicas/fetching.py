@@ -5,8 +5,9 @@ chooses the partitions that are read and those in the response.
 """
 
 from collections.abc import Callable, Collection
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.cluster_view import ClusterView
@@ -21,20 +22,37 @@ from kcore.broker.replicas.fetch_sessions import (
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.replication_quota import ReplicationQuota, ReplicationQuotas
 from kcore.broker.replicas.waiting import AnsweringReplicas, Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
     AbortedTransaction,
     EpochEndOffset,
+    FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     IsolationLevel,
     PartitionData,
 )
+from kcore.wire.codec import encode
 
 MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetch a topic; None: all topics.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
+COMPACT_SINCE: Final = 12  # The first version that has the sizes of records as varints.
+SIZE_BYTES: Final = 4
+
+
+class FetchQuota(Protocol):
+    """The quotas of the consumer that has sent a fetch."""
+
+    most_bytes: float  # The limit of the response: with more bytes the consumer would always be throttled.
+
+    def throttle_time_ms(self, size: Callable[[], int]) -> int:
+        """Counts the response against the quotas, unless they are exceeded; 0: the response is sent.
+
+        `size`: returns the bytes of the response; called only if the consumer has a quota on bytes.
+        """
 
 
 class FetchedReplicas(AnsweringReplicas, Protocol):
@@ -43,6 +61,7 @@ class FetchedReplicas(AnsweringReplicas, Protocol):
     config: BrokerConfig
     cluster: ClusterView
     sessions: FetchSessionCache
+    quotas: ReplicationQuotas
 
     @property
     def fetching(self) -> "Waiting[WaitingFetch]":
@@ -75,6 +94,7 @@ class WaitingFetch:
     version: int
     found: dict[Key, _Found]
     may_read: MayRead = None
+    quota: FetchQuota | None = None
 
     def __post_init__(self) -> None:
         self._bytes = sum(each.bytes for each in self.found.values())
@@ -104,12 +124,13 @@ class WaitingFetch:
             size = len(data.records)
             found.bytes, found.next_offset = found.bytes + size, end_of(data.records)
             self._bytes += size
-        return self._bytes >= least_bytes(manager, self.request)
+        return self._bytes >= least_bytes(manager, self.request, self.quota)
 
     def partial_response(self, manager: FetchedReplicas) -> FetchResponse:
         """The response with the available records, at the time-out."""
-        rows, _ = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
-        return self.context.response(rows)
+        what = self.request, self.context, self.version
+        rows, _ = read_all(manager, *what, may_read=self.may_read, quota=self.quota)
+        return _response(manager, *what, rows, self.quota)
 
 
 def on_fetch(
@@ -119,25 +140,77 @@ def on_fetch(
     version: int,
     now_ms: int,
     may_read: MayRead = None,
+    quota: FetchQuota | None = None,
 ) -> None:
-    """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out."""
+    """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out.
+
+    `quota`: the quotas of a consumer; None without quotas, and for followers.
+    """
     manager.sessions.set_time(now_ms)
+    manager.quotas.set_time(now_ms)
     context = manager.sessions.new_context(request, version)
     if isinstance(context, Errors):
         manager.output(SendResponse(request_id, FetchResponse(error_code=context, session_id=0, responses=[])))
         return
-    rows, is_enough = read_all(manager, request, context, version, fetched_ms=now_ms, may_read=may_read)
+    what = request, context, version
+    rows, is_enough = read_all(manager, *what, fetched_ms=now_ms, may_read=may_read, quota=quota)
     if is_enough or request.max_wait_ms <= 0:
-        manager.output(SendResponse(request_id, context.response(rows)))
+        manager.output(SendResponse(request_id, _response(manager, *what, rows, quota)))
         return
     found = {}
     for requested, data in rows:
         if (name := _name(manager, requested, version)) is not None:
             end = end_of(data.records) if data.records else requested.fetch_offset
             found[name, requested.index] = _Found(requested, len(data.records or b""), end)
-    manager.fetching.add(
-        WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
-    )
+    manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, *what, found, may_read, quota))
+
+
+def _response(
+    manager: FetchedReplicas,
+    request: FetchRequest,
+    context: FetchContext,
+    version: int,
+    rows: list[Row],
+    quota: FetchQuota | None,
+) -> FetchResponse:
+    """The response; empty if a quota throttles the consumer. Counts a response to a follower against the throttle."""
+    if quota is not None and (throttled_ms := quota.throttle_time_ms(lambda: size_of(context.preview(rows), version))):
+        return context.throttled_response(throttled_ms)
+    response = context.response(rows)
+    if replica_of(request, version)[0] != CONSUMER_REPLICA_ID:
+        _record_throttled(manager, response, version)
+    return response
+
+
+def _record_throttled(manager: FetchedReplicas, response: FetchResponse, version: int) -> None:
+    """Counts the throttled partitions in a response to a follower (KafkaApis.sizeOfThrottledPartitions)."""
+    leader, throttled = manager.quotas.leader, FetchResponse(responses=[])
+    for topic in response.responses:
+        name = _name(manager, topic, version)
+        indexes = [each for each in topic.partitions if name and leader.is_throttled((name, each.partition_index))]
+        if indexes:
+            throttled.responses.append(
+                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=indexes)
+            )
+    if throttled.responses:
+        leader.record(size_of(throttled, version))
+
+
+def size_of(response: FetchResponse, version: int) -> int:
+    """The bytes of a response without its header, and of the field of its size (FetchResponse.sizeOf)."""
+    bare, records = FetchResponse(responses=[]), 0
+    for topic in response.responses:
+        bare_topic = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[])
+        bare.responses.append(bare_topic)
+        for data in topic.partitions:
+            length = len(data.records or b"")
+            records += length
+            if version >= COMPACT_SINCE:
+                records += ((length + 1).bit_length() - 1) // 7  # The varint of no records has one byte.
+            bare_data = copy(data)
+            bare_data.records = b""
+            bare_topic.partitions.append(bare_data)
+    return SIZE_BYTES + len(encode(bare, version)) + records
 
 
 def read_all(
@@ -148,13 +221,14 @@ def read_all(
     *,
     fetched_ms: int | None = None,
     may_read: MayRead = None,
+    quota: FetchQuota | None = None,
 ) -> tuple[list[Row], bool]:
     """Reads all partitions of the context; returns also whether the response must be sent now.
 
     `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later.
     """
     rows: list[Row] = []
-    left = min(request.max_bytes, manager.config.fetch_max_bytes)
+    left = most_bytes(manager, request, quota)
     found_bytes, is_urgent = 0, False
     moved: list[Key] = []
     for requested in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
@@ -169,16 +243,22 @@ def read_all(
         rows.append((requested, data))
     for key in moved:
         manager.wake(key)
-    return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
+    return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request, quota)
 
 
-def least_bytes(manager: FetchedReplicas, request: FetchRequest) -> int:
-    """The least bytes of a response, limited by its most bytes (KafkaApis.handleFetchRequest)."""
-    return min(request.min_bytes, request.max_bytes, manager.config.fetch_max_bytes)
+def most_bytes(manager: FetchedReplicas, request: FetchRequest, quota: FetchQuota | None) -> int:
+    """The most bytes of records in a response (KafkaApis.handleFetchRequest)."""
+    most = min(request.max_bytes, manager.config.fetch_max_bytes)
+    return most if quota is None else int(min(most, quota.most_bytes))
 
 
-def _name(manager: FetchedReplicas, requested: CachedPartition, version: int) -> str | None:
-    return manager.cluster.name_of(requested.topic_id) if version >= BY_ID_SINCE else requested.topic
+def least_bytes(manager: FetchedReplicas, request: FetchRequest, quota: FetchQuota | None) -> int:
+    """The least bytes of a response, limited by its most bytes."""
+    return min(request.min_bytes, most_bytes(manager, request, quota))
+
+
+def _name(manager: FetchedReplicas, topic: CachedPartition | FetchableTopicResponse, version: int) -> str | None:
+    return manager.cluster.name_of(topic.topic_id) if version >= BY_ID_SINCE else topic.topic
 
 
 def _read_one(
@@ -198,7 +278,7 @@ def _read_one(
         if name is None:
             raise exception_of(Errors.UNKNOWN_TOPIC_ID)("no topic has that id")
         partition = manager.partition((name, index))
-        read = _read(partition, request, version, requested, left, at_least_one)
+        read = _read(manager, partition, request, version, requested, left, at_least_one)
         if fetched_ms is not None and replica_id != CONSUMER_REPLICA_ID and read.diverging is None:
             _follower_fetched(manager, partition, replica_id, broker_epoch, requested, read, fetched_ms, moved)
     except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
@@ -226,6 +306,7 @@ def _aborted(read: Read) -> list[AbortedTransaction]:
 
 
 def _read(
+    manager: FetchedReplicas,
     partition: Partition,
     request: FetchRequest,
     version: int,
@@ -243,6 +324,8 @@ def _read(
         raise exception_of(error)(f"broker {replica_id} has no replica here")
     limit = log.end_offset if is_follower else log.high_watermark
     most = min(requested.max_bytes, left)
+    if is_follower and _must_wait(manager.quotas.leader, partition, replica_id):
+        most, at_least_one = 0, False
     return partition.read(
         log,
         requested.fetch_offset,
@@ -252,6 +335,11 @@ def _read(
         at_least_one=at_least_one,
         committed=not is_follower and request.isolation_level == IsolationLevel.READ_COMMITTED,
     )
+
+
+def _must_wait(leader: ReplicationQuota, partition: Partition, replica_id: int) -> bool:
+    """Whether a throttled follower gets no records now; members of the ISR always get them (shouldLeaderThrottle)."""
+    return replica_id not in partition.isr and leader.is_throttled(partition.key) and leader.is_exceeded
 
 
 def _follower_fetched(

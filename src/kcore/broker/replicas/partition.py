@@ -1,6 +1,6 @@
 """One replica as a state machine: as leader it appends, commits and maintains the ISR (Partition of 3.9.1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -73,6 +73,9 @@ class TopicSettings:
     retention_bytes: int = -1  # The oldest segments are deleted above this size of the log; below 0: no limit.
     segment_bytes: int | None = None  # The maximum size of a segment; None: the broker's default.
     segment_ms: int | None = None  # The maximum time between the batches of a segment; None: no limit.
+    # The indexes of the partitions whose replica on this broker is throttled while it leads or follows (KIP-73).
+    leader_throttled: Container[int] = frozenset()
+    follower_throttled: Container[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, 
 from kcore.broker.replicas.partition import IsrChange, IsrResponse, LagLimits, Partition, TopicSettings
 from kcore.broker.replicas.producing import Produce, expire_verifications
 from kcore.broker.replicas.replica import Action, Key, Order, Replica, Role, next_step
+from kcore.broker.replicas.replication_quota import ReplicationQuotas
 from kcore.broker.replicas.waiting import Delayed, Waiting
 from kcore.protocol_errors import Errors, exception_of
 from kcore.schema.alter_partition import AlterPartitionResponse
@@ -64,6 +65,7 @@ class ReplicaManager:
         self.replicas: dict[Key, Replica] = {}  # The last accepted state of each partition of this broker.
         self.partitions: dict[Key, Partition] = {}
         self.settings: dict[str, TopicSettings] = {}  # The settings of topics that differ from the defaults.
+        self.quotas = ReplicationQuotas(config, self.settings)
         self.fetchers: dict[int, ReplicaFetcher] = {}
         self.isr_changes = IsrChanges(config.broker_id)
         self.verifying: Waiting[Produce] = Waiting()
@@ -73,7 +75,7 @@ class ReplicaManager:
         self._fetched_from: dict[Key, int] = {}  # The leader from which each following replica fetches.
         self._outputs: list[Output] = []
         self.fetch_epoch: Callable[[], int] = lambda: self.broker_epoch  # The epoch in fetches to leaders (KIP-903).
-        self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake)
+        self._fetcher_hooks = FetcherHooks(lambda: self.fetch_epoch(), self.log_failed, self.wake, self.quotas.follower)
 
     def take_outputs(self) -> list[Output]:
         """The outputs since the last call, in order."""
@@ -361,6 +363,7 @@ class ReplicaManager:
     def tick(self, now_ms: int) -> None:
         """Answers the requests whose deadline has passed."""
         self.sessions.set_time(now_ms)
+        self.quotas.set_time(now_ms)
         expire_verifications(self, now_ms)
         for produce in self.producing.late(now_ms):
             if self.producing.remove(produce):

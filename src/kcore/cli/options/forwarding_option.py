@@ -5,7 +5,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from kcore.server.document_routing import DocumentRouting
+from kcore.server.zk_node.document_routing import DocumentRouting
 
 
 class Forwarding(StrEnum):

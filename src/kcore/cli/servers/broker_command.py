@@ -17,10 +17,10 @@ from kcore.cli.options.forwarding_option import Forwarding, ForwardingOption, ro
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
 from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import address_of, begin_server, run_until_stopped
-from kcore.controller.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.errors import UnsupportedVersionError
 from kcore.net.request_context import PLAINTEXT
+from kcore.node.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
 from kcore.protocol_errors import ApiException
 from kcore.raft.membership.replicas import Address
 from kcore.server.broker.topic_creation import ORDINARY_NAMES, OrdinaryTopics, ordinary_topics_of

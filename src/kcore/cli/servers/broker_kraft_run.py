@@ -15,9 +15,9 @@ from kcore.cli.options.set_aside_option import SetAsideOption
 from kcore.cli.servers.server_process import begin_server, run_until_stopped
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
-from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_BROKERS, warn_of_others
+from kcore.server.properties.nodes import OF_AUTHORIZER
 
 
 def command(

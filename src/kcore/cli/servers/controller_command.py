@@ -16,23 +16,18 @@ from kcore.cli.options.metrics_option import ZOOKEEPER, MetricsOption, metrics_p
 from kcore.cli.options.properties_option import option_value, read_listener_settings
 from kcore.cli.servers.server_process import address_of, begin_server, serving, stop_signal
 from kcore.collector import rare_collections
-from kcore.controller.zk.acls import AUTHORIZER_NAMES, acl_authorizer_settings
 from kcore.controller.zk.requests.versions import request_versions
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.errors import ElectionRefusedError, KcoreError, UnsupportedVersionError
 from kcore.measure.report.exits import Exit
 from kcore.net.durations import Duration
 from kcore.net.request_context import PLAINTEXT
+from kcore.node.zk.acls import AUTHORIZER_NAMES, acl_authorizer_settings
 from kcore.protocol_errors import ApiException
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
-from kcore.server.zk_controller.zk_controller_listener_settings import (
-    CONTROL_PLANE,
-    OPEN,
-    TOKEN_KEY,
-    ZkControllerSettings,
-    endpoints_at,
-)
+from kcore.server.properties.values import CONTROL_PLANE, TOKEN_KEY
+from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 

@@ -17,7 +17,6 @@ from kcore.errors import LevelError
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.releases.known import RELEASES as KNOWN
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 
@@ -63,7 +62,7 @@ def command(
     settings = read_settings(config, release)
     if settings.voters and (standalone or initial_controllers):
         fail("controller.quorum.voters is set: the quorum is static")
-    unstable = settings.controller["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"
+    unstable = settings.node["static_configs"].get("unstable.feature.versions.enable", "false").lower() == "true"
     features = features_of(release, release_version, feature or [], is_unstable_allowed=unstable)
     directory_id = random_directory_id() if standalone else None
     voters = controllers_of(initial_controllers, settings.listener) if initial_controllers else ()
@@ -104,10 +103,11 @@ def features_of(
             features[known] = default
     for each in given:
         known, _, text = each.partition("=")
-        lowest, highest = FEATURES[release].get(known, (0, -1))
+        supported = KNOWN[release].supported_features
+        lowest, highest = supported.get(known, (0, -1))
         # Raft sets kraft.version by itself, from --standalone and --initial-controllers.
         if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:
-            others = ", ".join(sorted({*FEATURES[release]} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
+            others = ", ".join(sorted({*supported} - {FEATURE_NAME, KRAFT_VERSION})) or "none"
             fail(f"--feature {each}: give NAME=LEVEL of {others}")
         features[known] = int(text)
     return features

@@ -25,11 +25,11 @@ from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.newer_records import check_records
 from kcore.raft.raft_config import RaftConfig
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
-from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, KraftSettings
+from kcore.server.kraft_controller.kraft_controller_settings import KraftSettings
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
+from kcore.server.properties.nodes import OF_AUTHORIZER
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.quorum_server import Elections
 from kcore.server.security.audit import AuditLog
@@ -64,7 +64,7 @@ def command(
     """
     begin_server(verbose=verbose, shared_files=shared_files)
     settings = read_settings(config, release)
-    warn_of_others(settings.controller["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
+    warn_of_others(settings.node["static_configs"], BY_CONTROLLERS, OF_AUTHORIZER)
     departures = departures_of(kafka_way or [])
     page, audit_writer = metrics_page(metrics), audit_log(audit)
     controller, directory, parts = _open(settings, release, departures, set_aside=set_aside)
@@ -77,7 +77,7 @@ def command(
         voters=settings.voters,
         bootstrap_servers=settings.bootstrap,
         listener=settings.listener,
-        level=RAFT_LEVELS[release][0],
+        level=RELEASES[release].raft_level,
         **settings.raft,
     )
     make = partial(_server, controller, raft, settings, parts, answer_loop, audit_writer)
@@ -124,7 +124,7 @@ def _open(
         if directory.cluster_id is None:
             fail(f"{settings.directory}: there is no cluster.id yet")
         log_settings = settings.metadata_log._replace(set_aside=set_aside)
-        log, election = directory.open(log_settings, level=RAFT_LEVELS[release][1])
+        log, election = directory.open(log_settings, level=RELEASES[release].log_level)
     except (StorageError, DecodeError, NewerReleaseError) as error:
         fail(str(error))
     config = settings.controller_config(directory.cluster_id, release, departures)

@@ -25,11 +25,10 @@ because it has written a control record first, the refused decision and all late
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).
 - `leaders/`: elections, AlterPartition, reassignments, directories; `kcore.replication` makes the decisions.
 - `admin/`: configurations, client quotas, ACLs, SCRAM, delegation tokens, features, and requests about the cluster.
-- `effective_configs.py`, `election_settings.py`: the effective settings of topics.
-- `image_indexes.py`: indexes of the image's ACLs and tokens, and the authorizer.
-- `snapshot_slices.py`: writes and loads snapshots in slices, between other events.
+- `election_settings.py`: the settings of topics that elections read.
+- `snapshot_loading.py`: loads a snapshot in slices, between other events.
 - `departures.py`: where kcore deliberately differs from Kafka; `kafka_way/`: the code for departures that are switched
   back; `kraft_error_responses.py`: responses that name the active controller.
 
-Rules that both modes share are in `controller/rules/`.
+`kcore.node.kraft` has the parts that brokers use, too; `controller/rules/` has rules that both modes share.
 """

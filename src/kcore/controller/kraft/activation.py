@@ -64,7 +64,7 @@ def activation(
     """
     if _needs_bootstrap(image, config, is_empty=is_empty):
         return _of_empty_log(image, config, bootstrap)
-    level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, MINIMUM_KRAFT_VERSION), config.release)
+    level = MetadataVersion.of_level(image.features.get(FEATURE_NAME, MINIMUM_KRAFT_VERSION), config.node.release)
     says = "is at" if FEATURE_NAME in image.features else "names no level, which stands for"
     if not image.in_transaction:
         return Activation(Decision(), f"the log {says} metadata.version {level}")
@@ -78,7 +78,7 @@ def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_e
 
     Kafka 3.9.1 takes a log with half of a bootstrap transaction for a log of its oldest level, and stops.
     """
-    if not config.rules.levels_may_be_unnamed:
+    if not config.node.rules.levels_may_be_unnamed:
         return FEATURE_NAME not in image.features
     if is_empty or HALF_BOOTSTRAP in config.kafka_way:
         return is_empty
@@ -86,7 +86,7 @@ def _needs_bootstrap(image: ClusterImage, config: KraftControllerConfig, *, is_e
 
 
 def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap: Bootstrap) -> Activation:
-    level = MetadataVersion.of_level(bootstrap.level_of(FEATURE_NAME), config.release)
+    level = MetadataVersion.of_level(bootstrap.level_of(FEATURE_NAME), config.node.release)
     records: list[Versioned] = []
     if image.in_transaction:
         if not level.transactions_supported:
@@ -95,10 +95,10 @@ def _of_empty_log(image: ClusterImage, config: KraftControllerConfig, bootstrap:
     if level.transactions_supported:
         records.append(Versioned(BeginTransactionRecord(name="Bootstrap records")))
     records += bootstrap.records
-    if config.rules.migrates_from_zookeeper and level.transactions_supported:
+    if config.node.rules.migrates_from_zookeeper and level.transactions_supported:
         records.append(Versioned(ZkMigrationStateRecord(zk_migration_state=0)))
-    if config.rules.elr_is_a_feature and bootstrap.level_of(ELR_VERSION) > 0:
-        value = config.static_configs.get(MIN_ISR, "1")
+    if config.node.rules.elr_is_a_feature and bootstrap.level_of(ELR_VERSION) > 0:
+        value = config.node.static_configs.get(MIN_ISR, "1")
         of_all_brokers = ConfigRecord(
             resource_type=ConfigResourceType.BROKER, resource_name="", name=MIN_ISR, value=value
         )

@@ -7,7 +7,7 @@ from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.kraft_context import ControllerContext, RaftView
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks
-from kcore.controller.kraft.snapshot_slices import SnapshotLoading
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.controller.kraft.snapshot_state import SnapshotState
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replaying

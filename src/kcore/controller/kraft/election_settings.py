@@ -70,10 +70,10 @@ class ElectionSettings:
             self._version += 1  # Also if the value is equal: a topic that was created again has another row.
 
     def _settings(self, image: ClusterImage, level: Level, elr: bool) -> KraftSettings:
-        of_nodes = [*settings_of_nodes(image, self._config), self._config.static_configs]
+        of_nodes = [*settings_of_nodes(image, self._config), self._config.node.static_configs]
         return kraft_settings(image.topics, level, elr, of_nodes, self._overrides)
 
 
 def settings_of_nodes(image: ClusterImage, config: KraftControllerConfig) -> list[Mapping[str, str]]:
     """The dynamic settings of the controller's own node, and those of all nodes."""
-    return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node_id), "")]
+    return [image.configs.get((ConfigResourceType.BROKER, name), {}) for name in (str(config.node.node_id), "")]

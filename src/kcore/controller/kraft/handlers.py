@@ -3,7 +3,7 @@
 from typing import Final
 
 from kcore import schema
-from kcore.controller.kraft.admin import acls, config_descriptions, configs, features, quotas, scram, tokens
+from kcore.controller.kraft.admin import acls, configs, features, quotas, scram, tokens
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.brokers import heartbeat, nodes, registration
 from kcore.controller.kraft.kraft_context import Handler
@@ -25,7 +25,7 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     schema.AllocateProducerIdsRequest: nodes.on_allocate_producer_ids,
     config_schema.AlterConfigsRequest: configs.on_alter_configs,
     config_schema.IncrementalAlterConfigsRequest: configs.on_incremental_alter_configs,
-    config_schema.DescribeConfigsRequest: config_descriptions.on_describe_configs,
+    config_schema.DescribeConfigsRequest: configs.on_describe_configs,
     topics.CreateTopicsRequest: creation.on_create_topics,
     partitions.CreatePartitionsRequest: growth.on_create_partitions,
     topics.DeleteTopicsRequest: deletion.on_delete_topics,

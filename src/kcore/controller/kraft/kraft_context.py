@@ -11,7 +11,6 @@ from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats, Contact
 from kcore.controller.kraft.decision import Decision, Steps
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE, RECORD_LIMITS
 from kcore.controller.kraft.election_settings import ElectionSettings
-from kcore.controller.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.controller.kraft.kafka_way.shadow import Shadow
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
@@ -20,6 +19,7 @@ from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.node.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.protocol_errors import Errors
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.kraft_changes import KraftSettings
@@ -87,10 +87,10 @@ class ControllerContext:
         self.is_standby = False  # On a standby, handlers run only as far as `call_controller`.
         self.raft = RaftView()
         one_by_one = FENCES_ONE_BY_ONE in config.kafka_way
-        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.release, one_by_one=one_by_one)
+        self.heartbeats = BrokerHeartbeats(config.broker_session_timeout_ms, config.node.release, one_by_one=one_by_one)
         self.election_settings = ElectionSettings(config)
-        self.authorizer = ImageAuthorizer(config, lambda: self.image)
-        self.tokens = TokenIndex(config.delegation_token_secret_key)  # For `admin/tokens.py`.
+        self.authorizer = ImageAuthorizer(config.node, lambda: self.image)
+        self.tokens = TokenIndex(config.node.delegation_token_secret_key)  # For `admin/tokens.py`.
         burst_s = config.controller_quota_window_num * config.controller_quota_window_size_seconds
         self.mutation_quotas = MutationQuotas(burst_s)
         self.used_quota: MutationQuota | None = None  # The quota that the present request uses.
@@ -104,12 +104,12 @@ class ControllerContext:
         While nothing is committed, it is the release's oldest version, because a standby of a new quorum needs a
         version from the start (FeaturesPublisher).
         """
-        return _version(self.image.features.get(FEATURE_NAME), self.config.release)
+        return _version(self.image.features.get(FEATURE_NAME), self.config.node.release)
 
     @property
     def level(self) -> Level:
         """The level of Kafka whose rules apply."""
-        return level_of(f"{self.version.name}@{self.config.release}")
+        return level_of(f"{self.version.name}@{self.config.node.release}")
 
     @property
     def next_offset(self) -> int:
@@ -127,15 +127,15 @@ class ControllerContext:
     @property
     def is_elr_enabled(self) -> bool:
         """True if partitions have eligible leader replicas (FeatureControlManager.isElrFeatureEnabled)."""
-        if not self.config.rules.elr_is_a_feature:
-            return self.level.elr_supported and self.config.static_configs.get(_ELR_OF_3_9) == "true"
+        if not self.config.node.rules.elr_is_a_feature:
+            return self.level.elr_supported and self.config.node.static_configs.get(_ELR_OF_3_9) == "true"
         return self.image.features.get(ELR_VERSION, 0) >= 1
 
     def is_authorized(
         self, info: RequestInfo, operation: int, resource_type: int = CLUSTER, name: str = CLUSTER_NAME
     ) -> bool:
         """True if the principal may do the operation on the resource, and always without an authorizer."""
-        if not self.config.has_authorizer:
+        if not self.config.node.has_authorizer:
             return True
         return self.authorizer.allows(info.principal, info.client_address, operation, resource_type, name)
 

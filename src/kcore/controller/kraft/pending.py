@@ -12,8 +12,8 @@ from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.log_lines import NO_NOTICE, Notice, NoticeMaker, fault_line, log_lines
 from kcore.controller.kraft.outputs import Clocks, Output
 from kcore.controller.kraft.writing import Written, encoding, in_groups, is_long, taking_effect, written
-from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.mutation_quotas import MutationQuota
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.raft.log.batches import split_batches
 from kcore.schema.structure import Message

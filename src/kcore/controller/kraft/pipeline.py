@@ -10,8 +10,8 @@ from kcore.controller.kraft.kraft_context import TOO_LARGE
 from kcore.controller.kraft.outputs import Output, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Deciding, Pending, Uncommitted, Writing
 from kcore.controller.kraft.writing import Written
-from kcore.controller.rules.error_responses import refused
 from kcore.errors import LevelError
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.raft.state_machine import AppendBatches, Resign, UpgradeKraftVersion
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest

@@ -1,16 +1,17 @@
 """The snapshots of one controller: when one is due, and the state that the one being written needs."""
 
+from kcore.controller.kraft.departures import SNAPSHOTS_AT_FIXED_BYTES
 from kcore.controller.kraft.kafka_way.shadow import shadow_of
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.kraft.snapshot_slices import SnapshotNeed
 
 
 class SnapshotState:
     """Which snapshots the edge must write, and from which image and journal."""
 
     def __init__(self, config: KraftControllerConfig) -> None:
-        self.need = SnapshotNeed(config)
+        self.need = SnapshotNeed(config.node, in_proportion=SNAPSHOTS_AT_FIXED_BYTES not in config.kafka_way)
         self.shadow = shadow_of(config.kafka_way)  # State of Kafka's controller that the image does not have.
         self._held: int | None = None
 

@@ -17,7 +17,7 @@ from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.controller.kraft.log_lines import log_lines
 from kcore.controller.kraft.outputs import Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.pending import Pending
-from kcore.controller.kraft.snapshot_slices import SnapshotLoading
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.metadata.newer_records import check_records
 from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import RELEASES
@@ -83,7 +83,7 @@ class Standby:
         state, image = self._state, self._state.image
         if batches:
             records = decode_records(batches)
-            check_records(records, RELEASES[state.config.release], start_offset=image.end_offset)
+            check_records(records, RELEASES[state.config.node.release], start_offset=image.end_offset)
             state.snapshots.shadow.on_replayed(batches)
             yield from state.replay(records)
         image.end_offset = max(image.end_offset, end_offset)

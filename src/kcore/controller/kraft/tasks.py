@@ -25,7 +25,7 @@ SAMPLES: Final = 8  # Fencing runs at least this often within a session timeout 
 
 def all_tasks(config: KraftControllerConfig) -> list[Task]:
     """The tasks of a controller with these settings, in the order of QuorumController's constructor."""
-    when_needed = config.rules.runs_tasks_when_needed
+    when_needed = config.node.rules.runs_tasks_when_needed
     tasks = [
         Task(
             TOKENS, config.delegation_token_expiry_check_interval_ms, expire_tokens, continues_from=MOST_EXPIRED_TOKENS

@@ -102,7 +102,7 @@ def _level_of(context: ControllerContext) -> MetadataVersion:
     """
     if FEATURE_NAME in context.image.features:
         return context.version
-    return MetadataVersion.parse(RELEASES[context.config.release].default)
+    return MetadataVersion.parse(RELEASES[context.config.node.release].default)
 
 
 def is_long(records: Sequence[Records]) -> bool:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from kcore.controller.rules.rate_quotas import ClientQuotas, Owner, limit_of, owner_of
+from kcore.node.rate_quotas import ClientQuotas, Owner, limit_of, owner_of
 from kcore.protocol_errors import Errors
 
 RATE: Final = "controller_mutation_rate"

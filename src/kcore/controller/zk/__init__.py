@@ -7,8 +7,10 @@ and a partition's state is sent to brokers only after ZooKeeper has accepted it.
 - `effects`: reads and conditional writes of znodes, control requests for brokers, and responses, as data.
 - `zk_context`: the controller's state, which changes only by accepted writes. `zk_controller_config`: its settings.
 - `zk_controller`: decides changes of partitions. `decision`: a decision, as data. `state_changes`: performs decisions.
-- `znode_reading`: checks znodes that other nodes wrote. `znode_quotas`, `acls`: copies of quotas and ACLs in ZooKeeper.
+- `znode_reading`: checks znodes that other nodes wrote.
 - `log_lines`: lines of the operator's log.
 - `brokers/`, `topics/`, `leaders/` (elections, ISRs), `admin/` (requests of clients): the handlers by subject.
 - `requests/`: builds, merges and queues the control requests.
+
+`kcore.node.zk` has the steps over znodes, the ACLs and the requests that brokers answer, too.
 """

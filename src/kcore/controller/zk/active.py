@@ -10,10 +10,9 @@ import numpy as np
 
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
-from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.admin.features import set_up
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import CREATED
 from kcore.controller.zk.handlers import EVENT_HANDLERS, HOOKS, REQUEST_HANDLERS, RESUMED
 from kcore.controller.zk.leaders import unclean
@@ -22,13 +21,15 @@ from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.zk_controller_config import ControllerConfig
-from kcore.controller.zk.znode_reading import pass_over, read_broker, read_states, read_topics
+from kcore.controller.zk.znode_reading import read_states, read_topics
 from kcore.errors import ControllerMovedError, TableError
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import BrokerNode
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, read_broker
 from kcore.metadata.zookeeper.znode_operations import Delete, Node
+from kcore.node.zk.acls import ZkAcls
+from kcore.node.zk.znode_steps import pass_over, read_children, read_nodes, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.types import Uuid

@@ -12,25 +12,17 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from kcore.controller.zk.events import Event
-from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.zookeeper.znode_operations import (
-    MOST_BYTES,
-    Delete,
     DeletePartitions,
-    Node,
-    Operation,
-    OperationResult,
-    ReadChildren,
     Reading,
-    ReadNodes,
     ReadStates,
     States,
-    WriteNodes,
     WriteStates,
     Writing,
 )
+from kcore.node.zk.znode_steps import LogNotice
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
@@ -59,33 +51,9 @@ class HandleLater:
     event: Event
 
 
-@dataclass(frozen=True, slots=True)
-class LogNotice:
-    """Write a line to the operator's log. No result."""
-
-    notice: Notice
-
-
 Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` a function below has a type; a bare yield has none.
-
-
-def read_nodes(paths: Sequence[str], *, watch: bool = False) -> Steps[list[Node | None]]:
-    """Reads the znode at each path; None where there is no znode."""
-    nodes: list[Node | None] = yield ReadNodes(paths, watch)
-    return nodes
-
-
-def read_node(path: str, *, watch: bool = False) -> Steps[Node | None]:
-    """Reads one znode; None if it does not exist."""
-    [node] = yield from read_nodes([path], watch=watch)
-    return node
-
-
-def read_children(path: str, *, watch: bool = False) -> Steps[list[str]]:
-    """The names of a znode's children, sorted; empty if the znode does not exist."""
-    [children] = yield ReadChildren([path], watch)
-    return sorted(children or [])
+"""A handler may `yield from` ZnodeSteps, too: a controller performs all of their effects."""
 
 
 def read_states(rows: Int32s) -> Steps[States]:
@@ -94,28 +62,9 @@ def read_states(rows: Int32s) -> Steps[States]:
     return states
 
 
-def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Steps[list[OperationResult]]:
-    """The result of each operation. An operation with too much data is not sent: ZooKeeper would close the session."""
-    tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
-    outcomes: list[OperationResult]
-    if len(tried) == len(operations):
-        outcomes = yield WriteNodes(operations, atomic)
-        return outcomes
-    outcomes = [OperationResult.NOT_TRIED] * len(tried)
-    if tried and not atomic:
-        outcomes = yield WriteNodes(tried, atomic)
-    results = dict(zip(map(id, tried), outcomes, strict=True))
-    return [results.get(id(each), OperationResult.TOO_LARGE) for each in operations]
-
-
 def delete_partitions(rows: Int32s) -> Steps[None]:
     """Deletes the znodes of these partitions."""
     yield DeletePartitions(rows)
-
-
-def log_notice(notice: Notice) -> Steps[None]:
-    """Writes a notice to the operator's log."""
-    yield LogNotice(notice)
 
 
 def write_states(changes: UnwrittenChanges) -> Steps[Bools]:

@@ -5,12 +5,12 @@ Source: KafkaController's ControllerEvents of 3.9.1.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
-from kcore.controller.rules import error_responses, tokens
-from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znodes
+from kcore.node import error_responses, tokens
+from kcore.node.zk.requester import NO_REQUESTER, Requester
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     AlterPartitionReassignmentsRequest,
@@ -72,18 +72,6 @@ class Event:
     def name(self) -> str:
         """The kind of event, in log lines and metrics."""
         return type(self).__name__
-
-
-class Requester(NamedTuple):
-    """The client that sent a request: its quotas count the request, and its principal has rights to tokens."""
-
-    principal: KafkaPrincipal = ANONYMOUS
-    client_id: str | None = ""
-    wall_ms: int = 0  # When the request arrived, in ms since 1970; for the time stamps of tokens.
-    may_describe_token: tokens.MayDescribe = lambda token_id, owner: True
-
-
-NO_REQUESTER: Final = Requester()
 
 
 @dataclass(frozen=True, slots=True)

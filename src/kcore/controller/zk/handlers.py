@@ -5,14 +5,16 @@ from typing import Any, Final, TypeAlias
 
 from kcore import schema
 from kcore.controller.zk import events
-from kcore.controller.zk.admin import acls, features, partitions, quotas, reassignments, scram, tokens, topics
-from kcore.controller.zk.admin.configs import alter_configs, controller_node, describe_configs, replace_configs
+from kcore.controller.zk.admin import features, partitions, reassignments, tokens, topics
+from kcore.controller.zk.admin.configs import controller_node
 from kcore.controller.zk.brokers import broker_changes, log_dirs, producer_ids
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import isr
 from kcore.controller.zk.leaders import requested_elections as elections
 from kcore.controller.zk.topics import deletion, deletion_steps, reassignment, topic_changes
 from kcore.controller.zk.zk_context import ControllerContext, Hooks
+from kcore.node.zk.admin import acls, quotas, scram
+from kcore.node.zk.admin.configs import alter_configs, describe_configs, replace_configs
 from kcore.schema.structure import Message
 
 RequestHandler: TypeAlias = Callable[[ControllerContext, Any], Steps[Message | None]]

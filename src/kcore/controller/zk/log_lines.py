@@ -1,15 +1,14 @@
 """Log lines for the operator: one for each event, with ids and counts, and with `--verbose` one for each partition.
 
-A handler yields a notice in `effects.LogNotice` once ZooKeeper has accepted the writes, and the server logs it. Equal
+A handler yields a notice in `LogNotice` once ZooKeeper has accepted the writes, and the server logs it. Equal
 events give equal lines, which tests compare. The lines have the content of Kafka's controller and state-change logs.
 
 Source: KafkaController and StateChangeLogger of 3.9.1.
 """
 
-from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -17,26 +16,11 @@ from kcore.constants import NO_LEADER
 from kcore.controller.zk.requests.states import distinct
 from kcore.metadata.table.changes import PartitionChanges
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.node.zk.notices import Level, Notice
 from kcore.types import Bools, Int16s, Int32s
 
-# detail: logged only with --verbose. warning: the controller skips something that an operator must repair.
-Level: TypeAlias = Literal["detail", "info", "warning"]
 NEW_PARTITIONS: Final = "new partitions"
 MOST_NAMED: Final = 10  # The most topics or partitions that a line names; `details` names all.
-
-
-class Notice:
-    """An entry of the log; `str(notice)` is its line."""
-
-    __slots__ = ()
-    level: Level = "info"
-
-    @abstractmethod
-    def __str__(self) -> str: ...
-
-    def details(self) -> Iterator[str]:
-        """The lines for --verbose, one for each partition or topic."""
-        yield from ()
 
 
 def named(names: Collection[str]) -> str:
@@ -54,18 +38,6 @@ def named_brokers(broker_ids: Iterable[int]) -> str:
     """Broker ids in words: "broker 1", "brokers 1, 2"."""
     ids = sorted(broker_ids)
     return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids)) or 'none'}"
-
-
-@dataclass(frozen=True, slots=True)
-class TextNotice(Notice):
-    """A line of text without details."""
-
-    text: str
-    level: Level = "info"
-    request: str = ""  # The API of the request that causes the line; the server bounds the rate of these lines.
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)

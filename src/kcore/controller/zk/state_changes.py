@@ -13,14 +13,16 @@ from typing import Final
 import numpy as np
 
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, log_notice, write_states
-from kcore.controller.zk.log_lines import Level, PartitionsChanged, StatesBefore
+from kcore.controller.zk.effects import Steps, write_states
+from kcore.controller.zk.log_lines import PartitionsChanged, StatesBefore
 from kcore.controller.zk.requests.states import ReplicaAvailability
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.controller.zk.znode_reading import read_states
 from kcore.metadata.table.change_sets import joined, part, same
 from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
+from kcore.node.zk.notices import Level
+from kcore.node.zk.znode_steps import log_notice
 from kcore.types import Int8s, Int32s
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH
 from kcore.controller.rules.features import Supported
 from kcore.controller.rules.mutation_quotas import RATE, MutationQuotas
-from kcore.controller.zk.acls import ZkAcls
 from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.events import RequestEvent
@@ -20,12 +19,13 @@ from kcore.controller.zk.requests.batch import RequestBatch, add_decision
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.controller.zk.zk_controller_config import ControllerConfig
-from kcore.controller.zk.znode_quotas import ZnodeQuotas
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.zookeeper import znodes
+from kcore.node.zk.acls import ZkAcls
+from kcore.node.zk.znode_quotas import ZnodeQuotas
 from kcore.schema.structure import Message
 from kcore.types import Int32s, Uuid
 

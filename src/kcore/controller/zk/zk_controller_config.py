@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kcore.controller.rules.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
-from kcore.controller.zk.acls import AclAuthorizerSettings
 from kcore.metadata.table.broker_table import Endpoint
+from kcore.node.tokens import EXPIRY_TIME_MS, MAX_LIFETIME_MS
+from kcore.node.zk.acls import AclAuthorizerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,60 +7,24 @@ unavailable, but not the controller. A controller that starts refuses a cluster 
 Source: TopicZNode, BrokerIdZNode and TopicPartitionStateZNode of 3.9.1, which treat data that is not JSON as empty.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_LEADER
 from kcore.controller.zk import effects
-from kcore.controller.zk.effects import Steps, log_notice
-from kcore.controller.zk.log_lines import TextNotice
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.table.change_sets import part
 from kcore.metadata.table.changes import PartitionChanges
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker
 from kcore.metadata.zookeeper.znode_operations import States
 from kcore.metadata.zookeeper.znode_topics import TopicAssignments, decode_topics
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.node.zk.znode_steps import pass_over
 from kcore.types import Bools, Int32s
-
-MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
-REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; Kafka's brokers write 200 to 400 bytes.
-
-
-def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> Steps[None]:
-    """Logs each error, which names its znode, as a warning; a znode that does not change is logged once."""
-    for text in map(str, errors):
-        if text not in passed_over:
-            if len(passed_over) >= MOST_REMEMBERED:
-                passed_over.clear()
-            passed_over.add(text)
-            yield from log_notice(TextNotice(f"skipped an unreadable znode: {text}", "warning"))
-
-
-def broker_id_of(name: str) -> int:
-    """The broker id in the name of a child of `/brokers/ids`; TableError if the name is not a broker id."""
-    if not (name.isascii() and name.isdecimal() and int(name) < 2**31):
-        raise TableError(f"{znodes.BROKER_IDS}/{name}: the name is not a broker id")
-    return int(name)
-
-
-def read_broker(name: str, data: bytes) -> tuple[int, BrokerNode]:
-    """Decodes a registration; TableError if it is unreadable.
-
-    Decoded registrations are cached, because all are read again whenever a broker starts or fails.
-    """
-    broker_id = broker_id_of(name)
-    decode = _remembered if len(data) <= REMEMBERED_BYTES else decode_broker
-    return broker_id, decode(broker_id, data)
-
-
-_remembered = lru_cache(maxsize=10_000)(decode_broker)  # A BrokerNode is never mutated.
 
 
 def read_topic(name: str, data: bytes) -> TopicAssignment:

@@ -3,14 +3,17 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
+from kcore.errors import TableError
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.metadata.zookeeper.znode_json import Fields, encode_json, fault, immutable_order
-from kcore.metadata.zookeeper.znodes import broker_path
+from kcore.metadata.zookeeper.znodes import BROKER_IDS, broker_path
 
 NEWEST_VERSION: Final = 5  # Since 2.7; 3.9 is the last release that registers in ZooKeeper.
 _ENDPOINT: Final = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?\d{1,9})")  # As in SocketServerConfigs.
+REMEMBERED_BYTES: Final = 1_024  # Larger registrations are not cached; Kafka's brokers write 200 to 400 bytes.
 COORDINATES: Final = "kcore.coordinates"  # A field that only kcore writes; Kafka ignores it.
 _PROTOCOL_NAMES: Final = {number: name for name, number in SECURITY_PROTOCOLS.items()}
 
@@ -93,3 +96,23 @@ def _endpoints(fields: Fields) -> list[Endpoint]:
             raise fault(fields.path, f"security protocol {protocol!r}")
         endpoints.append(Endpoint(int(port), host, listener, SECURITY_PROTOCOLS[protocol]))
     return endpoints
+
+
+def broker_id_of(name: str) -> int:
+    """The broker id in the name of a child of `/brokers/ids`; TableError if the name is not a broker id."""
+    if not (name.isascii() and name.isdecimal() and int(name) < 2**31):
+        raise TableError(f"{BROKER_IDS}/{name}: the name is not a broker id")
+    return int(name)
+
+
+def read_broker(name: str, data: bytes) -> tuple[int, BrokerNode]:
+    """Decodes a registration; TableError if it is unreadable.
+
+    Decoded registrations are cached, because all are read again whenever a broker starts or fails.
+    """
+    broker_id = broker_id_of(name)
+    decode = _remembered if len(data) <= REMEMBERED_BYTES else decode_broker
+    return broker_id, decode(broker_id, data)
+
+
+_remembered = lru_cache(maxsize=10_000)(decode_broker)  # A BrokerNode is never mutated.

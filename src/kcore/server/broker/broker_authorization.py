@@ -11,8 +11,6 @@ from typing import Any, Final
 from kcore import schema
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.log_validator import has_transactional_records
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import (
     ALTER,
     CLUSTER_ACTION,
@@ -25,6 +23,8 @@ from kcore.metadata.acl_codes import (
     WRITE,
 )
 from kcore.net.versions import api_name, response_of
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.cluster_metadata import MetadataResponseTopic
 from kcore.schema.list_offsets import (

@@ -13,7 +13,7 @@ from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import Security
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.envelopes import names_another_controller
+from kcore.server.envelopes import names_another_controller
 
 LIMITS: Final = Limits(connect_s=10.0, request_s=30.0, in_flight=1)
 

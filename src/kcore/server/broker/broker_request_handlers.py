@@ -14,12 +14,12 @@ from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_
 from kcore.broker.replicas.producing import drop_repeated, on_produce
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
-from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
+from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
 from kcore.schema.fetch import FetchRequest
@@ -46,6 +46,7 @@ from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
 from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
+from kcore.server.security.byte_quotas import ByteQuotas, ConsumerQuota
 from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, Rights
 from kcore.types import Uuid
 
@@ -99,6 +100,7 @@ class BrokerRequestHandlers(ABC):
         perform: Callable[[], None],
         next_producer_id: Callable[[], Awaitable[int]],
         topic_creation: TopicCreation,
+        quotas: ByteQuotas,
         authorizer: Authorizer | None = None,
     ) -> None:
         """`perform` performs the replicas' outputs, and calls `answer`. `next_producer_id` returns an unused id.
@@ -108,7 +110,7 @@ class BrokerRequestHandlers(ABC):
         self._authorizer = authorizer
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms, self._topic_creation = date_ms, topic_creation
+        self._date_ms, self._topic_creation, self._quotas = date_ms, topic_creation, quotas
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._record_checks = RecordChecks()
         self._requests = 0
@@ -141,7 +143,12 @@ class BrokerRequestHandlers(ABC):
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
-        answer = await self._checked(context, request)
+        answer: Message | None = None
+        try:
+            answer = await self._checked(context, request)
+        finally:
+            if isinstance(request, ProduceRequest):  # Also a refused request: its bytes have arrived.
+                self._quotas.produced(context, answer)
         if answer is not None:
             await made_to_fit(answer)
         return answer
@@ -180,8 +187,10 @@ class BrokerRequestHandlers(ABC):
                 return await self._produce(context, request)
             case FetchRequest():
                 may_read = fetch_right(authorization, request, context.version)
+                is_consumer = replica_of(request, context.version)[0] == CONSUMER_REPLICA_ID
+                quota = ConsumerQuota(self._quotas, context) if is_consumer else None
                 return await self._waited(
-                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read)
+                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read, quota)
                 )
             case ListOffsetsRequest():
                 return on_list_offsets(manager, request, context.version)

@@ -41,6 +41,7 @@ from kcore.server.clock import now_ms, wall_ms
 from kcore.server.properties.listeners import BrokerListeners
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay, audited
+from kcore.server.security.byte_quotas import ByteQuotas
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.storage.log.live_log import Settings
@@ -140,6 +141,7 @@ class BrokerServer(ABC):
         """Creates the replicas and the connections to other nodes; the mode then adds its request handlers."""
         sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
         manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
+        self.quotas = ByteQuotas(self._throttle())
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
         self._isr_channel = self._to_controller("to-controller-alter-partition")
@@ -165,13 +167,14 @@ class BrokerServer(ABC):
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
             "topic_creation": self._topic_creation,
+            "quotas": self.quotas,
         }
 
     async def _listen(
         self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
     ) -> None:
         """Opens all listeners; `stack` closes them. OSError if an address is in use; TlsError."""
-        credentials, throttle = self._credentials(), self._throttle()
+        credentials, throttle = self._credentials(), self.quotas.requests
         handler = throttled(audited(self.handlers.handle, self.audit, wall_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
         for each in self.listeners.each:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
-from kcore.controller.rules.authorization import Authorizer
 from kcore.errors import DisconnectedError
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
+from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
-from kcore.releases.known import DEFAULT_RELEASE
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -31,8 +31,7 @@ from kcore.server.broker import token_requests
 from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.checked_relay import read_request, response_bytes
-from kcore.server.kraft_controller.apis import APIS
-from kcore.server.kraft_controller.envelopes import FORWARDABLE
+from kcore.server.envelopes import FORWARDABLE
 from kcore.server.security.rights import Checked, Rights
 from kcore.wire.codec import encode
 
@@ -54,7 +53,7 @@ _NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # The session of a call 
 def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
     """The forwarded APIs, with the versions that controllers of this release answer."""
     names = {each.__name__.removesuffix("Request") for each in (FORWARDABLE - {AllocateProducerIdsRequest}) | _AS_IT_IS}
-    return {name: versions for name, versions in APIS[release].items() if name in names}
+    return {name: versions for name, versions in RELEASES[release].apis.items() if name in names}
 
 
 class ControllerRelay:

@@ -27,6 +27,7 @@ from kcore.broker.directories.outputs import (
 )
 from kcore.broker.replicas.replica import Key, Role
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.broker.replicas.replication_quota import ReplicationQuota
 from kcore.errors import StorageError
 from kcore.metadata.image.image import ClusterImage
 from kcore.net.limits.bounded_log import BoundedLog
@@ -55,9 +56,12 @@ class FutureCopy:
     `at` is the directory in use: after a KafkaStorageException, the one whose disk failed.
     """
 
-    def __init__(self, key: TopicPartition, source: LogDirectory, target: LogDirectory) -> None:
-        """KeyError unless the source has the current log, and the target a future one."""
+    def __init__(
+        self, key: TopicPartition, source: LogDirectory, target: LogDirectory, quota: ReplicationQuota
+    ) -> None:
+        """KeyError unless the source has the current log, and the target a future one. `quota`: counts the copy."""
         self.key, self.source, self.target = key, source, target
+        self._quota = quota
         self.is_near = False  # True once the future log has caught up.
         self.not_before_ms = 0  # The time of the next try after an error.
         self.at = target
@@ -121,6 +125,7 @@ class FutureCopy:
             # The current log starts in the middle of a batch (Partition.appendRecordsToFollowerOrFutureReplica).
             future.truncate_fully_and_start_at(first_offset)
         future.append(data, batches)
+        self._quota.record(len(data))
         self._unsynced += len(data)
         if self._unsynced >= SYNC_BYTES:
             self._unsynced = 0
@@ -158,6 +163,7 @@ class ReplicaMoves:
     def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
         self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
         self._copies: dict[TopicIdPartition, FutureCopy] = {}
+        self._paused_until_ms = 0  # The end of a pause of all copies.
         self._has_copies = asyncio.Event()
         self._keys: dict[TopicIdPartition, Key] = {}  # The partitions of future logs, also of deleted topics.
         self._log = BoundedLog(logger)
@@ -217,7 +223,7 @@ class ReplicaMoves:
         key, source, target = self._key(partition), self._online(source_id), self._online(target_id)
         if key is None or source is None or target is None or key not in source.logs or key not in target.futures:
             return
-        copy = FutureCopy(key, source, target)
+        copy = FutureCopy(key, source, target, self._manager.quotas.alter_log_dirs)
         with self._reporting(target):
             copy.begin()
             self._copies[partition] = copy
@@ -283,13 +289,26 @@ class ReplicaMoves:
         New copies run one at a time, so that each finishes sooner (ReplicaAlterLogDirsThread).
         """
         is_more, is_first_taken, now_ms = False, False, self._hooks.now_ms()
+        self._manager.quotas.set_time(now_ms)
         for partition, copy in [*self._copies.items()]:
             if now_ms < copy.not_before_ms or (is_first_taken and not copy.is_near):
                 continue
+            if self._must_pause(now_ms):
+                is_more = False
+                break
             is_first_taken = is_first_taken or not copy.is_near
             is_more = self._copy_slice(partition, copy, now_ms) or is_more
         self._hooks.perform()
         return is_more
+
+    def _must_pause(self, now_ms: int) -> bool:
+        """Pauses all copies for replica.fetch.backoff.ms if they exceed replica.alter.log.dirs.io.max.bytes.per.second.
+
+        Source: LocalLeaderEndPoint.buildFetch, AbstractFetcherThread.maybeFetch.
+        """
+        if now_ms >= self._paused_until_ms and self._manager.quotas.alter_log_dirs.is_exceeded:
+            self._paused_until_ms = now_ms + self._manager.config.replica_fetch_backoff_ms
+        return now_ms < self._paused_until_ms
 
     def _copy_slice(self, partition: TopicIdPartition, copy: FutureCopy, now_ms: int) -> bool:
         """Copies a slice. True if this copy has more to copy, or another copy may now start."""

@@ -6,10 +6,10 @@ KafkaApis.allowTokenRequests, handleDescribeTokensRequest of 4.3.1; DelegationTo
 
 from typing import Final
 
-from kcore.controller.rules import tokens
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal, Token
 from kcore.net.request_context import PLAINTEXT, ClientSession
+from kcore.node import tokens
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 from kcore.schema.structure import Message

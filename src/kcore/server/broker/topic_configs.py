@@ -5,7 +5,7 @@ Source: TopicConfigHandler, LogConfig of 3.9.1.
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 from kcore.broker.replicas.broker_config import BrokerConfig
@@ -17,10 +17,12 @@ from kcore.broker.replicas.log_validator import (
     LogConfig,
 )
 from kcore.broker.replicas.partition import TopicSettings
+from kcore.broker.replicas.replication_quota import ALL_REPLICAS
 from kcore.wire.record_building import CODECS, LEVELS
 
 logger = logging.getLogger(__name__)
 INT32_END: Final = 2**31
+_REPLICAS: Final = re.compile(r"(\d{1,10}):(\d{1,10})")
 _NUMBER: Final = re.compile(r"[+-]?\d{1,19}")
 
 
@@ -53,6 +55,8 @@ def settings_of(topic: str, config: Mapping[str, str], defaults: BrokerConfig) -
         retention_bytes=read.integer("retention.bytes", -1, range(-1, NO_LIMIT_MS + 1)),
         segment_bytes=read.integer("segment.bytes", 0, range(14, INT32_END)) or None,
         segment_ms=read.integer("segment.ms", 0, range(1, NO_LIMIT_MS + 1)) or None,
+        leader_throttled=read.throttled("leader.replication.throttled.replicas", defaults.broker_id),
+        follower_throttled=read.throttled("follower.replication.throttled.replicas", defaults.broker_id),
     )
 
 
@@ -77,6 +81,18 @@ class _Reader:
         text = self._config.get(f"compression.{compression}.level", "")
         level = _number(text)
         return level if level and level in LEVELS.get(compression, ()) else None
+
+    def throttled(self, name: str, broker_id: int) -> Container[int]:
+        """The partitions in a list of PARTITION:BROKER whose replica is on this broker; `*` lists all partitions."""
+        text = self._config.get(name, "").strip()
+        if text == "*":
+            return ALL_REPLICAS
+        replicas = [_REPLICAS.fullmatch(each.strip()) for each in text.split(",")] if text else []
+        found = [each for each in replicas if each is not None]
+        if len(found) < len(replicas):
+            logger.warning("topic %s: %s=%.40r is no list of replicas; none is throttled", self._topic, name, text)
+            return frozenset()
+        return frozenset(int(each[1]) for each in found if int(each[2]) == broker_id)
 
     def choice(self, name: str, among: tuple[str, ...]) -> str:
         """The value; the first of `among` if the value is missing or invalid."""

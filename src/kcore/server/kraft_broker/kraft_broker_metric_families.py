@@ -1,6 +1,7 @@
 """The metrics of a KRaft broker, under Kafka's names where Kafka has them.
 
-Source: KafkaBroker, ReplicaManager, LogManager, AssignmentsManager, FetchSession, BrokerServerMetrics of 4.3.1.
+Source: KafkaBroker, ReplicaManager, LogManager, AssignmentsManager, FetchSession, BrokerServerMetrics,
+ClientQuotaManager, ReplicationQuotaManager of 4.3.1.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from kcore.broker.replicas.replica import Role
 from kcore.metadata.image.image import ClusterImage
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.metrics import metric_families
-from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges
+from kcore.server.metrics.metric_families import Collect, Family, client_gauges, counter, counters, gauge, gauges
 from kcore.server.metrics.watched_loop import current_watched_loop
 
 SERVER: Final = "kafka_server"
@@ -22,6 +23,8 @@ REPLICAS: Final = f"{SERVER}_ReplicaManager"
 LOGS: Final = "kafka_log_LogManager"
 SESSIONS: Final = f"{SERVER}_FetchSessionCache"
 PARTITIONS_AT_ONCE: Final = 2_000  # Partitions that are counted before other events are handled: a few milliseconds.
+CLIENTS: Final = 100  # The most users and client ids with a rate of their own.
+NAME: Final = 200  # The most characters of their names.
 STATES: Final = {  # Kafka's numbers of BrokerState.
     BrokerState.STARTING: 1,
     BrokerState.RECOVERY: 2,
@@ -42,6 +45,7 @@ def collector(server: KraftBrokerServer) -> Collect:
             *_of_broker(server),
             *_of_directories(server),
             *_of_requests(server),
+            *_of_quotas(server),
             *metric_families.of_network(server.network),
             *metric_families.of_loop(current_watched_loop(), at_s),
         ]
@@ -127,3 +131,27 @@ def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
     yield gauge(f"{SESSIONS}_NumIncrementalFetchPartitionsCached", text, sessions.num_partitions)
     text = "Fetch sessions that were evicted for other sessions."
     yield counter("kcore_fetch_session_evictions", text, sessions.evictions)
+
+
+def _of_quotas(server: KraftBrokerServer) -> Iterable[Family]:
+    quotas, throttles, at_ms = server.quotas, server.manager.quotas, server.quotas.requests.now_ms()
+    of_clients = {"Produce": quotas.produce, "Fetch": quotas.fetch, "Request": quotas.requests.rates}
+    for kind, rates in of_clients.items():
+        name, unit = ("request_time", "percent") if kind == "Request" else ("byte_rate", "bytes a second")
+        text = f"The rate of clients with a quota, in {unit}: the {CLIENTS} most recently counted ones."
+        shown = {(user[:NAME], client[:NAME]): rate for (user, client), rate in rates.rates(at_ms, CLIENTS).items()}
+        yield client_gauges(f"{SERVER}_{kind}_{name}", text, shown)
+    text = "Requests whose client the quota throttled."
+    yield counters(
+        "kcore_throttled_requests", text, "quota", {kind: each.throttled for kind, each in of_clients.items()}
+    )
+    text = "The throttle times of these requests."
+    times_s = {kind: each.throttled_ms / 1000 for kind, each in of_clients.items()}
+    yield counters("kcore_throttle_time_seconds", text, "quota", times_s)
+    of_replicas = {
+        "LeaderReplication": throttles.leader,
+        "FollowerReplication": throttles.follower,
+        "AlterLogDirsReplication": throttles.alter_log_dirs,
+    }
+    for kind, throttle in of_replicas.items():
+        yield gauge(f"{SERVER}_{kind}_byte_rate", "Bytes a second of throttled replicas.", throttle.rate)

@@ -9,9 +9,6 @@ from typing import Any, Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import INTERNAL_TOPICS
-from kcore.controller.kraft.admin.config_descriptions import Describing
-from kcore.controller.kraft.admin.configs import known_kind
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import TOPIC
 from kcore.metadata.image.image import ClusterImage
@@ -20,6 +17,9 @@ from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.topic_names import reason_invalid
 from kcore.net.limits.work_in_parts import Parts
 from kcore.net.server import RequestContext
+from kcore.node.kraft.config_descriptions import Describing
+from kcore.node.kraft.config_kinds import known_kind
+from kcore.node.kraft.node_config import NodeConfig
 from kcore.protocol_errors import Errors
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.schema.cluster_metadata import (
@@ -174,7 +174,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         self,
         manager: ReplicaManager,
         logs: BrokerLogs,
-        config: KraftControllerConfig,
+        config: NodeConfig,
         image: Callable[[], ClusterImage | None],
         **callbacks: Any,
     ) -> None:

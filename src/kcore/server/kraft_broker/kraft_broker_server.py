@@ -30,13 +30,13 @@ from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader
 from kcore.broker.metadata_delta.publisher import MetadataPublisher
 from kcore.broker.replicas.replica import Key, Replica
 from kcore.constants import KRAFT_VERSION
-from kcore.controller.kraft.image_indexes import ImageAuthorizer
-from kcore.controller.kraft.snapshot_slices import SnapshotNeed
 from kcore.errors import DisconnectedError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
+from kcore.node.kraft.image_indexes import ImageAuthorizer
+from kcore.node.kraft.snapshot_slices import SnapshotNeed
 from kcore.releases.known import RELEASES
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
@@ -53,8 +53,7 @@ from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import MetadataObserver, open_log
-from kcore.server.kraft_controller.apis import FEATURES
-from kcore.server.kraft_controller.credentials import LogCredentials
+from kcore.server.security.log_credentials import LogCredentials
 from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.types import Uuid
@@ -167,7 +166,7 @@ class KraftBrokerServer(BrokerServer):
         for server in self._servers:
             server.versions_answer.supported_features = [
                 SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-                for each, (lowest, highest) in sorted(FEATURES[release].items())
+                for each, (lowest, highest) in sorted(RELEASES[release].supported_features.items())
             ]
 
     def _controller_dialer(self) -> Dialer:
@@ -215,7 +214,7 @@ class KraftBrokerServer(BrokerServer):
             self.logs.cluster_id,
             random_directory_id(),
             listeners_of(self.listeners.endpoints(self.ports)),
-            features_of(FEATURES[self._kraft.release]),
+            features_of(RELEASES[self._kraft.release].supported_features),
             [each.directory_id for each in self.logs.online if each.directory_id is not None],
             rack=self._rack,
             previous_broker_epoch=previous_epoch,

@@ -6,14 +6,13 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.directories.failures import LOG_DIR_FAILURE_TIMEOUT_MS
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.net.security.listener_security import ListenerSecurity
+from kcore.node.kraft.node_config import NodeConfig
 from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.server.broker.topic_creation import OrdinaryTopics, ordinary_topics_of
-from kcore.server.kraft_controller.apis import FEATURES
-from kcore.server.kraft_controller.kraft_controller_settings import OF_AUTHORIZER, OF_QUOTAS, authorizer_fields
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
+from kcore.server.properties.nodes import OF_AUTHORIZER, node_config, node_fields
 from kcore.server.properties.security import outgoing_of
 from kcore.server.properties.values import (
     AUTO_JOIN,
@@ -41,6 +40,10 @@ _OF_REPLICAS: Final = (
     "message.max.bytes",
     "producer.id.expiration.ms",
     "producer.id.expiration.check.interval.ms",
+    "replication.quota.window.num",
+    "replication.quota.window.size.seconds",
+    "alter.log.dirs.replication.quota.window.num",
+    "alter.log.dirs.replication.quota.window.size.seconds",
     "offsets.topic.num.partitions",
     "offsets.topic.replication.factor",
     "offsets.topic.segment.bytes",
@@ -53,11 +56,6 @@ _OF_LIFECYCLE: Final = {  # The fields of LifecycleConfig by Kafka's names.
     "broker.heartbeat.interval.ms": "heartbeat_interval_ms",
     "initial.broker.registration.timeout.ms": "registration_timeout_ms",
 }
-_OF_NODE: Final = (  # Settings of the metadata log and of quotas.
-    "metadata.log.max.record.bytes.between.snapshots",
-    "metadata.log.max.snapshot.interval.ms",
-    *OF_QUOTAS,
-)
 _OF_LOGS: Final = {"log.segment.bytes": "segment_bytes", "log.index.interval.bytes": "index_interval_bytes"}
 _DIRECTORY_FAILURE: Final = "log.dir.failure.timeout.ms"
 _RETENTION_CHECK: Final = "log.retention.check.interval.ms"
@@ -86,17 +84,9 @@ class KraftBrokerSettings(NamedTuple):
         """Omits the settings, because they may contain passwords."""
         return f"KraftBrokerSettings(node_id={self.node_id}, log_dirs={self.log_dirs})"
 
-    def node_config(self, cluster_id: str) -> KraftControllerConfig:
-        """The configuration that the rules for settings and the authorizer use."""
-        return KraftControllerConfig(
-            node_id=self.node_id,
-            cluster_id=cluster_id,
-            release=self.release,
-            supported_features=dict(FEATURES[self.release]),
-            static_configs=self.static,
-            **read_all(self.static, _OF_NODE),
-            **_authorizer(self.static),
-        )
+    def node_config(self, cluster_id: str) -> NodeConfig:
+        """The settings that the rules for settings, quotas and the authorizer use."""
+        return node_config(self.node_id, cluster_id, self.release, node_fields(self.static))
 
 
 def broker_settings_of(properties: Mapping[str, str], release: str = DEFAULT_RELEASE) -> KraftBrokerSettings:
@@ -112,8 +102,7 @@ def broker_settings_of(properties: Mapping[str, str], release: str = DEFAULT_REL
         raise SettingsError(f"controller.quorum.voters: node.id {node_id} must not be that of a controller")
     if AUTO_JOIN in given and value_of(AUTO_JOIN, given[AUTO_JOIN]):
         raise SettingsError(f"{AUTO_JOIN}=true: only a controller may be a voter, and this node is a broker")
-    read_all(given, _OF_NODE)  # For its SettingsError.
-    _authorizer(given)
+    node_fields(given)  # For its SettingsError.
     log_dirs = _log_dirs(given)
     return KraftBrokerSettings(
         node_id,
@@ -132,11 +121,6 @@ def broker_settings_of(properties: Mapping[str, str], release: str = DEFAULT_REL
         given,
         release,
     )
-
-
-def _authorizer(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of KraftControllerConfig for the authorizer and delegation tokens."""
-    return {**authorizer_fields(given), **read_all(given, ("delegation.token.secret.key",))}
 
 
 def _log_dirs(given: Mapping[str, str]) -> tuple[Path, ...]:

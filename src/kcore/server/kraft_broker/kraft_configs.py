@@ -1,6 +1,6 @@
-"""The settings in the metadata log that a KRaft broker applies: those of topics, and its cordoned directories.
+"""The settings in the metadata log that a KRaft broker applies: those of topics, its throttles, cordoned directories.
 
-Source: TopicConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
+Source: TopicConfigHandler, BrokerConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import Final
 
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.metadata.image.delta import MetadataDelta
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.kraft.effective_configs import EffectiveConfigs
+from kcore.node.kraft.node_config import NodeConfig
 from kcore.schema.configs import ConfigResourceType
 from kcore.server.broker.topic_configs import settings_of
 from kcore.server.kraft_broker.kraft_broker_settings import ALL
@@ -25,18 +25,19 @@ CORDONED: Final = "cordoned.log.dirs"
 class BrokerConfigs:
     """The settings of one broker. Call `follow` after each change of the image, before the replicas follow it."""
 
-    def __init__(self, config: KraftControllerConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
+    def __init__(self, config: NodeConfig, manager: ReplicaManager, now_ms: Callable[[], int]) -> None:
         self._config, self._manager, self._now_ms = config, manager, now_ms
         self._base: dict[str, str] = {}
 
     def follow(self, image: ClusterImage, delta: MetadataDelta | None) -> None:
         """Applies changed settings to the held topics; `delta`: None if all settings may have changed."""
+        brokers = [(ConfigResourceType.BROKER, name) for name in (str(self._config.node_id), "")]
+        self._manager.quotas.set_limits(*(image.configs.get(each, {}) for each in brokers))
         known = self._manager.settings
         changed = set(known)
         if delta is not None:
             touched = delta.touched(CONFIGS)
-            own = {(ConfigResourceType.BROKER, ""), (ConfigResourceType.BROKER, str(self._config.node_id))}
-            if touched.isdisjoint(own):
+            if touched.isdisjoint(brokers):
                 changed = {name for kind, name in touched if kind == ConfigResourceType.TOPIC and name in known}
             elif touched:
                 self._base.clear()

@@ -8,17 +8,16 @@ from random import SystemRandom
 from typing import Any, ClassVar, Final, NamedTuple, Never
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
-from kcore.controller.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.newer_records import check_batches
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
+from kcore.node.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
 from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import SnapshotReader, StateMachine
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
-from kcore.server.kraft_controller.apis import RAFT_LEVELS
 from kcore.server.properties.values import QuorumSettings
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, Elections, QuorumServer
 from kcore.storage.raft.file_raft_log import DiskRaftLog
@@ -59,8 +58,8 @@ def open_log(
     """Opens the metadata log; StorageError for a folder that is not formatted for this broker."""
     voters = [each.key.id for each in quorum.voters]
     directory = RaftDirectory(folder, node_id=broker_id, cluster_id=cluster_id, voters=voters, is_broker=True)
-    level, rules = RAFT_LEVELS[release]
-    log, election = directory.open(quorum.metadata_log._replace(set_aside=set_aside), level=rules)
+    known = RELEASES[release]
+    log, election = directory.open(quorum.metadata_log._replace(set_aside=set_aside), level=known.log_level)
     config = RaftConfig(
         directory.cluster_id,
         broker_id,
@@ -71,8 +70,8 @@ def open_log(
         bootstrap_servers=quorum.bootstrap,
         listener=quorum.controller_listener,
         can_become_voter=False,
-        check_data=partial(check_batches, release=RELEASES[release]),
-        level=level,
+        check_data=partial(check_batches, release=known),
+        level=known.raft_level,
         **quorum.raft,
     )
     return OwnLog(config, log, DirectoryElections(directory, election))

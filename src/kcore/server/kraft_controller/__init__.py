@@ -3,9 +3,7 @@
 - `kraft_controller_settings.py`: reads server.properties.
 - `kraft_controller_server.py`: the process; it performs the controller's effects and joins the other modules.
 - `kraft_controller_request_handlers.py`: passes requests to the node or the controller, with rights and quotas.
-- `apis.py`: the APIs and features of each release. `envelopes.py`: requests that brokers forward.
 - `heartbeat_feed.py`: lets the answer loop answer heartbeats until a broker's registration changes.
 - `registration.py`: the controller's own registration.
-- `credentials.py`: SCRAM users and tokens in the metadata log; brokers use it, too.
 - `kraft_controller_metric_families.py`: the metrics.
 """

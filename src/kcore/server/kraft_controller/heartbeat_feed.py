@@ -56,7 +56,7 @@ class HeartbeatFeed:
                     self._answer_loop.recall(key)
             heartbeats.changed.clear()
         image = controller.image
-        acls = image.changed_keys("acls").count if controller.config.has_authorizer else 0
+        acls = image.changed_keys("acls").count if controller.config.node.has_authorizer else 0
         rules = image, image.feature_records, acls
         if rules != self._rules:
             self._rules = rules

@@ -15,9 +15,6 @@ from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import LEADERS_NAMED
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
-from kcore.controller.rules.parsed import is_parsed
-from kcore.controller.rules.quotas import IP
 from kcore.errors import DisconnectedError, NetworkError
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION, DESCRIBE
@@ -31,6 +28,9 @@ from kcore.net.request_context import PLAINTEXT, ClientSession
 from kcore.net.requests import Answer
 from kcore.net.server import RequestContext
 from kcore.net.versions import api_name
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused
+from kcore.node.parsed import is_parsed
+from kcore.node.quotas import IP
 from kcore.protocol_errors import Errors
 from kcore.raft.node import REQUEST_HANDLERS
 from kcore.releases.known import RELEASES
@@ -51,13 +51,12 @@ from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.server.answers import in_turns
 from kcore.server.clock import Clock
-from kcore.server.kraft_controller.apis import APIS
-from kcore.server.kraft_controller.credentials import NOT_LOADED
-from kcore.server.kraft_controller.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
+from kcore.server.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import IsOfObserver, QuorumRequestHandlers, TakeRequest
+from kcore.server.security.log_credentials import NOT_LOADED
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
@@ -170,12 +169,12 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             KnownByImage(lambda: context().image),
             lambda: clocks()[0],
             lambda request, version: type(request) in _EXEMPT,
-            config.quota_window_num,
-            config.quota_window_size_seconds,
+            config.node.quota_window_num,
+            config.node.quota_window_size_seconds,
         )
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
-        return APIS[self._release]
+        return RELEASES[self._release].apis
 
     def _rate_of(self, address: str) -> float | None:
         """connection_creation_rate of the address, or the one for all other addresses (KIP-612); None if not set."""
@@ -206,7 +205,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if self._server is None or self._advertised == (dict(finalized), offset):
             return
         self._advertised = dict(finalized), offset
-        answer, supported = self._server.versions_answer, self._context().config.supported_features
+        answer, supported = self._server.versions_answer, self._context().config.node.supported_features
         answer.supported_features = [
             SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
             for name in hash_map_order(supported)
@@ -281,7 +280,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         """
         if not is_parsed(received.request):
             raise _senseless(received)
-        config = self._context().config
+        config = self._context().config.node
         if config.has_authorizer and not self._has_loaded() and str(received.principal) not in config.super_users:
             raise DisconnectedError(NOT_LOADED)
 
@@ -346,7 +345,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if not self._is_allowed(outer, CLUSTER_ACTION):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
         assert self._server is not None
-        most = CLIENT_VALUES if self._context().config.has_authorizer else REQUEST_VALUES
+        most = CLIENT_VALUES if self._context().config.node.has_authorizer else REQUEST_VALUES
         found = await opened(envelope, most, self._server.reading)
         if isinstance(found, Errors):
             return found

@@ -18,7 +18,6 @@ from kcore.controller.kraft.departures import KILLED_LEADERS
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.newer_records import check_batches
@@ -27,6 +26,7 @@ from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.versions import api_name
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.raft.driver import MachineEffect
 from kcore.raft.effects import Effect, LeaderChanged
 from kcore.raft.fetching import is_of_observer
@@ -40,12 +40,12 @@ from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest
 from kcore.schema.structure import Message
 from kcore.server.clock import Clock, wall_ms
-from kcore.server.kraft_controller.credentials import LogCredentials
 from kcore.server.kraft_controller.kraft_controller_request_handlers import KraftControllerRequestHandlers
 from kcore.server.kraft_controller.registration import Registration
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumRequestHandlers
 from kcore.server.quorum_node.quorum_server import PLAINTEXT, STOP_MS, Elections, QuorumServer
+from kcore.server.security.log_credentials import LogCredentials
 from kcore.storage.raft.raft_dir import random_directory_id
 
 import_module("numpy.ma")  # np.unique imports it at its first call, which would delay an event.
@@ -72,7 +72,7 @@ class KraftServer(QuorumServer):
         security: ListenerSecurity = PLAINTEXT,
         limits: Limits = LIMITS,
     ) -> None:
-        check_data = partial(check_batches, release=RELEASES[config.release])
+        check_data = partial(check_batches, release=RELEASES[config.node.release])
         raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way, check_data=check_data)
         self._own_clock = Clock()
         dice = SystemRandom()
@@ -139,7 +139,7 @@ class KraftServer(QuorumServer):
             self._control_timer.cancel()
 
     def _server_sasl(self) -> SaslListener | None:
-        secret_key = self.controller.config.delegation_token_secret_key
+        secret_key = self.controller.config.node.delegation_token_secret_key
         users = LogCredentials(lambda: self.controller.context.image, secret_key, self.has_loaded)
         return self._security.server_sasl(users, wall_ms)
 
@@ -159,7 +159,7 @@ class KraftServer(QuorumServer):
 
     def _new_handlers(self) -> QuorumRequestHandlers:
         self._own_handlers = KraftControllerRequestHandlers(
-            self.controller.config.release,
+            self.controller.config.node.release,
             self.config.level,
             self.config.listener,
             self._requested,
@@ -260,7 +260,7 @@ class KraftServer(QuorumServer):
             snapshots.need.begin(offset, time_ms)
             snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
             snapshots.hold(offset)
-            image, release = snapshots.image(controller.image), controller.config.release
+            image, release = snapshots.image(controller.image), controller.config.node.release
             slices = snapshot_slices(image, offset, snapshot.epoch, time_ms, snapshots.release, release)
             try:
                 is_written = await self.write_due_snapshot(snapshot, time_ms, slices, why)

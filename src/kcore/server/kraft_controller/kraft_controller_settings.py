@@ -13,15 +13,14 @@ from kcore.net.security.listener_security import ListenerSecurity
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.releases.broker_defaults import DEFAULT_LOG_DIR
 from kcore.releases.known import DEFAULT_RELEASE
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.properties.limits import limits_of
+from kcore.server.properties.nodes import OF_AUTHORIZER, node_config, node_fields
 from kcore.server.properties.security import security_of
 from kcore.server.properties.values import (
     ADVERTISED,
     EVERYWHERE,
     LISTENERS,
     SettingsError,
-    boolean_of,
     checked,
     places_of,
     quorum_of,
@@ -31,10 +30,6 @@ from kcore.server.properties.values import (
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
 from kcore.storage.log.segmented_log import Settings
 
-AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-OF_QUOTAS: Final = ("quota.window.num", "quota.window.size.seconds")
-"""Quota settings: fields of KraftControllerConfig that controllers and brokers have."""
-
 _OF_CONTROLLER: Final = (
     "default.replication.factor",
     "num.partitions",
@@ -42,19 +37,13 @@ _OF_CONTROLLER: Final = (
     "auto.leader.rebalance.enable",
     "leader.imbalance.check.interval.seconds",
     "unclean.leader.election.interval.ms",
-    "delegation.token.secret.key",
     "delegation.token.max.lifetime.ms",
     "delegation.token.expiry.time.ms",
     "delegation.token.expiry.check.interval.ms",
     "controller.quota.window.num",
     "controller.quota.window.size.seconds",
-    *OF_QUOTAS,
     "metadata.max.idle.interval.ms",
-    "metadata.log.max.record.bytes.between.snapshots",
-    "metadata.log.max.snapshot.interval.ms",
 )
-EVERYONE: Final = "allow.everyone.if.no.acl.found"
-OF_AUTHORIZER: Final = ("super.users", EVERYONE)
 
 
 class KraftSettings(NamedTuple):
@@ -69,6 +58,7 @@ class KraftSettings(NamedTuple):
     bootstrap: tuple[Address, ...]
     raft: dict[str, Any]  # Fields of RaftConfig.
     metadata_log: Settings
+    node: dict[str, Any]  # Fields of NodeConfig.
     controller: dict[str, Any]  # Fields of KraftControllerConfig.
     security: ListenerSecurity
     limits: Limits
@@ -79,14 +69,8 @@ class KraftSettings(NamedTuple):
 
     def controller_config(self, cluster_id: str, release: str, kafka_way: frozenset[str]) -> KraftControllerConfig:
         """The settings of the controller of a cluster with this id."""
-        return KraftControllerConfig(
-            node_id=self.node_id,
-            cluster_id=cluster_id,
-            release=release,
-            supported_features=dict(FEATURES[release]),
-            kafka_way=kafka_way,
-            **self.controller,
-        )
+        node = node_config(self.node_id, cluster_id, release, self.node)
+        return KraftControllerConfig(node, kafka_way=kafka_way, **self.controller)
 
 
 def settings_of(properties: Mapping[str, str], release: str = DEFAULT_RELEASE) -> KraftSettings:
@@ -109,27 +93,11 @@ def settings_of(properties: Mapping[str, str], release: str = DEFAULT_RELEASE) -
         Path(_log_dir(given)),
         *(listener, listen, advertised, voters, bootstrap),
         *(raft, metadata_log),
-        _controller(given),
+        node_fields(given),
+        read_all(given, _OF_CONTROLLER),
         security_of(given, listener),
         limits_of(given, listener, LIMITS),
     )
-
-
-def _controller(given: Mapping[str, str]) -> dict[str, Any]:
-    return {**read_all(given, _OF_CONTROLLER), **authorizer_fields(given), "static_configs": dict(given)}
-
-
-def authorizer_fields(given: Mapping[str, str]) -> dict[str, Any]:
-    """The fields of KraftControllerConfig for the authorizer, which controllers and brokers have. SettingsError."""
-    found: dict[str, Any] = {}
-    if EVERYONE in given:
-        found["allow_everyone_if_no_acl_found"] = boolean_of(EVERYONE, given[EVERYONE])
-    if authorizer := given.get("authorizer.class.name"):
-        if authorizer != AUTHORIZER:
-            raise SettingsError(f"authorizer.class.name={authorizer}: kcore has only {AUTHORIZER}")
-        found["has_authorizer"] = True
-    found["super_users"] = tuple(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
-    return found
 
 
 def _log_dir(given: Mapping[str, str]) -> str:

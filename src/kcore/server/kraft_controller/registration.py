@@ -108,7 +108,7 @@ class Registration:
         """The request that this controller sends to the active controller."""
         config = self._controller.config
         return ControllerRegistrationRequest(
-            controller_id=config.node_id,
+            controller_id=config.node.node_id,
             incarnation_id=self.incarnation_id,
             zk_migration_ready=False,
             listeners=[
@@ -117,7 +117,7 @@ class Registration:
             ],
             features=[
                 Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name in hash_map_order(config.supported_features, capacity=1)
-                for lowest, highest in [config.supported_features[name]]
+                for name in hash_map_order(config.node.supported_features, capacity=1)
+                for lowest, highest in [config.node.supported_features[name]]
             ],
         )

@@ -40,6 +40,14 @@ def gauges(name: str, what: str, label: str, values: Mapping[str, float]) -> Fam
     return family
 
 
+def client_gauges(name: str, what: str, values: Mapping[tuple[str, str], float]) -> Family:
+    """A gauge with the current values by user and client id; an empty one stands for all."""
+    family = GaugeMetricFamily(name, what, labels=["user", "client_id"])
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
+
+
 def counter(name: str, what: str, value: float) -> Family:
     """A counter since the start of the process; the page adds `_total` to the name."""
     return CounterMetricFamily(name, what, value=value)

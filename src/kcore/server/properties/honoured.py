@@ -7,8 +7,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from kcore.controller.kraft.admin.config_kinds import group_defaults
-from kcore.controller.kraft.effective_configs import synonyms
+from kcore.node.kraft.config_kinds import group_defaults
+from kcore.node.kraft.effective_configs import synonyms
 from kcore.releases.known import NEWEST
 from kcore.server.properties.definitions import KNOWN_NAMES
 from kcore.server.properties.values import LISTENER_PREFIX
@@ -40,6 +40,7 @@ _OF_CONTROLLERS: Final = """
     unstable.feature.versions.enable
 """
 _OF_BROKERS: Final = """
+    alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
     auto.create.topics.enable broker.heartbeat.interval.ms broker.rack cordoned.log.dirs fetch.max.bytes
     initial.broker.registration.timeout.ms inter.broker.listener.name log.dir.failure.timeout.ms
     log.index.interval.bytes log.retention.check.interval.ms log.segment.bytes
@@ -47,14 +48,16 @@ _OF_BROKERS: Final = """
     offsets.topic.replication.factor offsets.topic.segment.bytes producer.id.expiration.check.interval.ms
     producer.id.expiration.ms replica.fetch.backoff.ms replica.fetch.max.bytes
     replica.fetch.min.bytes replica.fetch.response.max.bytes replica.fetch.wait.max.ms replica.lag.time.max.ms
+    replication.quota.window.num replication.quota.window.size.seconds
     sasl.mechanism.inter.broker.protocol security.inter.broker.protocol transaction.state.log.min.isr
     transaction.state.log.num.partitions transaction.state.log.replication.factor
     transaction.state.log.segment.bytes
 """
 READ_OF_TOPICS: Final = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
-    max.decompressed.message.bytes max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms
-    message.timestamp.type min.insync.replicas retention.bytes retention.ms segment.bytes segment.ms
+    follower.replication.throttled.replicas leader.replication.throttled.replicas max.decompressed.message.bytes
+    max.message.bytes message.timestamp.after.max.ms message.timestamp.before.max.ms message.timestamp.type
+    min.insync.replicas retention.bytes retention.ms segment.bytes segment.ms
 """
 """Settings of topics that a broker acts on; a controller checks and describes all of them."""
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kcore.constants import JAVA_BLANKS
-from kcore.controller.rules.topic_configs import INTEGERS, TRUE, check_value
 from kcore.errors import KcoreError
 from kcore.net.address import address_flaw
+from kcore.node.topic_configs import INTEGERS, TRUE, check_value
 from kcore.protocol_errors import InvalidConfigurationException
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.releases.known import RELEASES
@@ -97,6 +97,8 @@ _ZOOKEEPER: Final = {"zookeeper.": "kcore's KRaft controllers and brokers do not
 LISTENER_PREFIX: Final = "listener.name."
 LISTENERS: Final = "listeners"
 ADVERTISED: Final = "advertised.listeners"
+CONTROL_PLANE: Final = "control.plane.listener.name"
+TOKEN_KEY: Final = "delegation.token.secret.key"
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 
 

@@ -13,7 +13,6 @@ from itertools import count
 from typing import ClassVar, Final, NamedTuple
 
 from kcore.constants import KRAFT_VERSION, MAX_BROKERS
-from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.net.adoption import Direct
 from kcore.net.connection_metrics import Metrics
 from kcore.net.framed_connection import Encoded
@@ -24,6 +23,7 @@ from kcore.net.requests import Answer
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.server import Handler, RequestContext, Server, serve
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused
 from kcore.protocol_errors import Errors
 from kcore.raft.effects import SendResponse
 from kcore.raft.membership.replicas import Endpoints

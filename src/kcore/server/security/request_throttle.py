@@ -1,7 +1,7 @@
 """Request quotas: a client that takes too much event loop time gets a throttle time, and the server mutes the client.
 
 The time of a request is the time that its connection's task runs in the event loop: reading, deciding, encoding.
-`controller/rules/rate_quotas` chooses the quota that a request counts against. A server without request quotas does
+`node/rate_quotas` chooses the quota that a request counts against. A server without request quotas does
 not measure; it mutes clients only for the throttle times of other quotas (controller_mutation_rate).
 
 Source: RequestHandlerHelper, ThrottledChannel, ClientRequestQuotaManager, ControllerApis and KafkaApis of 3.9.1, 4.3.1.
@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias
 
-from kcore.controller.rules.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.metadata.image.image_state import ImageState
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.limits.stopwatch import NOBODY, Asker
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import Answer
+from kcore.node.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.sampled_rate import WINDOW_MS, WINDOWS
 from kcore.schema.structure import Message
 
@@ -71,18 +71,19 @@ class RequestThrottle:
     ) -> None:
         """`now_ms`: a clock that never goes back; `windows`, `window_s`: quota.window.num and .size.seconds."""
         self.clock_ns: Callable[[], int] = time.monotonic_ns
-        self._known, self._now_ms, self._exempts = known, now_ms, exempts
-        self._rates = request_quotas(windows, window_s * 1000)
+        self.known, self.now_ms, self._exempts = known, now_ms, exempts
+        self.windows = windows, window_s * 1000  # Their number and their length in ms.
+        self.rates = request_quotas(*self.windows)
         self._seen: tuple[ClientQuotas, int] = {}, -1
         self._is_on = False
 
     @property
     def is_on(self) -> bool:
         """Whether any client has a request quota."""
-        quotas = self._known.quotas
+        quotas = self.known.quotas
         if not quotas:
             return False
-        changes = self._known.changes
+        changes = self.known.changes
         if quotas is not self._seen[0] or changes != self._seen[1]:
             self._seen = quotas, changes
             self._is_on = any(REQUEST_PERCENTAGE in each for each in quotas.values())
@@ -107,19 +108,26 @@ class RequestThrottle:
 
     # Calls of request handlers.
 
+    def used_in(self, context: RequestContext) -> int:
+        """Counts the time of a request until now, and returns the client's throttle time in ms.
+
+        The handler must put it into the response; `answered` then only mutes the client.
+        """
+        return self._use(context.session, (context.principal.name, context.header.client_id)) if self.is_on else 0
+
     def answered(self, context: RequestContext, request: Message, response: Message | None, may: May) -> None:
         """Counts the request, sets the throttle time of its response, and mutes the session for this time.
 
-        `response`: None if the request has no response.
+        The longest throttle time counts: this one, that of the response, or the one that the handler mutes the session
+        for. `response`: None if the request has no response.
         """
         session = context.session
-        if session.watch is None or not self.is_on:
-            session.mute_ms = getattr(response, FIELD, 0)
+        if session.watch is None or not self.is_on or session.watch.asker is not None:  # It may be counted already.
+            session.mute_ms = max(session.mute_ms, getattr(response, FIELD, 0))
         elif response is None or self._is_exempt(request, context.version, response, may):
             self.pass_over(session)
         else:
-            used_ms = self._use(session, (context.principal.name, context.header.client_id))
-            session.mute_ms = with_throttle_time(response, used_ms)
+            session.mute_ms = max(session.mute_ms, with_throttle_time(response, self.used_in(context)))
 
     def answered_through(
         self, session: ClientSession, principal: KafkaPrincipal, client_id: str | None, response: Message
@@ -155,7 +163,7 @@ class RequestThrottle:
         return self._record(asker, watch.take_ns())
 
     def _record(self, asker: Asker, ns: int, *, checks: bool = True) -> int:
-        return self._rates.record(self._known.quotas, *asker, percentage(ns), self._now_ms(), checks=checks)
+        return self.rates.record(self.known.quotas, *asker, percentage(ns), self.now_ms(), checks=checks)
 
 
 class WatchedAnswer:

@@ -7,7 +7,6 @@ settings loses only the items that are not allowed.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from kcore.controller.rules.authorization import Authorizer
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
@@ -28,6 +27,7 @@ from kcore.metadata.acl_codes import (
 )
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.request_context import ClientSession, RequestContext
+from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterResponse,

@@ -7,7 +7,7 @@ UpdateMetadata and StopReplica, which are checked, decoded into columns and appl
 - `zk_broker_server.py`: the process; it joins the other modules.
 - `control_request_authorization.py`: checks the listener, the principal and the controller of control requests.
 - `zk_broker_request_handlers.py`, `zk_security_requests.py`: the requests that only ZooKeeper-mode brokers answer.
-- `node_admin.py`, `topic_settings.py`: settings in ZooKeeper.
+- `node_admin.py`, `topic_settings.py`, `broker_throttles.py`: settings in ZooKeeper.
 - `document_relay.py`: forwards mutations as KIP-590's document describes.
 - `migration.py`: registers a migrating broker with the quorum.
 

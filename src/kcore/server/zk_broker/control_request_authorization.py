@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable
 
 from kcore.broker.zk_control.control_requests import KnownController, controller_of, sender_error
-from kcore.controller.zk.acls import AclAuthorizer
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.zookeeper import znodes
@@ -16,6 +15,7 @@ from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.net.request_context import SESSION
 from kcore.net.served_connection import PEER
 from kcore.net.versions import api_name
+from kcore.node.zk.acls import AclAuthorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.wire.columns import Columns

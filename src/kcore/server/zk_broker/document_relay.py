@@ -7,16 +7,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from kcore.controller.rules.tokens import OfTokens
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.address import check_address
 from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.server import Relay
+from kcore.node.tokens import OfTokens
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import LIMITS, Dialer
-from kcore.server.document_routing import (
+from kcore.server.zk_node.document_routing import (
     BUMPED,
     RoutedRequest,
     is_mutation,

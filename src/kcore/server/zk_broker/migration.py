@@ -30,11 +30,10 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.releases.known import ZOOKEEPER_RELEASE
+from kcore.releases.known import RELEASES, ZOOKEEPER_RELEASE
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import BrokerObserver, LogEnd, open_log
-from kcore.server.kraft_controller.apis import FEATURES
 from kcore.server.zk_broker.migration_settings import MigrationSettings, feature_level
 from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.files import is_there
@@ -113,7 +112,7 @@ class BrokerMigration:
         node = self._node
         level = feature_level(node.config.inter_broker_protocol, len(node.directory_ids))
         # The protocol's level, not the supported range: the migration begins when all brokers have the same level.
-        features = {**FEATURES[ZOOKEEPER_RELEASE], FEATURE_NAME: (level, level)}
+        features = {**RELEASES[ZOOKEEPER_RELEASE].supported_features, FEATURE_NAME: (level, level)}
         config = LifecycleConfig(
             node.config.broker_id,
             node.cluster_id,

@@ -7,15 +7,14 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.controller.zk.admin import scram
-from kcore.controller.zk.admin.broker_configs import ConfigNode
-from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.controller.zk.effects import LogNotice, Steps
-from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import KcoreError, TableError
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import BrokerNode
-from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, WriteNodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, read_broker
+from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes
+from kcore.node.zk.admin import scram
+from kcore.node.zk.admin.broker_configs import ConfigNode
+from kcore.node.zk.admin.configs import alter_configs, describe_configs, replace_configs
+from kcore.node.zk.znode_steps import LogNotice, ZnodeSteps
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -25,7 +24,7 @@ from kcore.schema import (
 from kcore.schema.configs import AlterConfigsRequest, AlterConfigsResponse
 from kcore.schema.scram import DescribeUserScramCredentialsRequest
 from kcore.schema.structure import Message
-from kcore.server.zk_controller.relay import Address
+from kcore.server.zk_node.relay import Address
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -60,7 +59,7 @@ class NodeAdmin:
         return await self.perform(describe_configs(self._node, request, version))
 
     async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        """Changes settings in ZooKeeper. Replication throttles are stored, but not applied."""
+        """Changes settings in ZooKeeper."""
         return await self.perform(alter_configs(self._node, request))
 
     async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
@@ -103,7 +102,7 @@ class NodeAdmin:
             self._read_s = time.monotonic()
         return self._coordinators
 
-    async def perform(self, steps: Steps[T]) -> T:
+    async def perform(self, steps: ZnodeSteps[T]) -> T:
         """Performs the effects of the steps and returns their result. Writes are not fenced, unlike a controller's."""
         try:
             effect = next(steps)
@@ -118,7 +117,6 @@ class NodeAdmin:
                     )
                     effect = steps.send(None)
                 else:
-                    assert isinstance(effect, WriteNodes), f"only a controller performs {type(effect).__name__}"
                     effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))
         except StopIteration as done:
             result: T = done.value

@@ -6,13 +6,12 @@ Source: KafkaConfig (controlPlaneListenerName, validateValues) of 3.9.1.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kcore.controller.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
-from kcore.controller.zk.admin.tokens import TokenRules
+from kcore.node.zk.acls import AUTHORIZER_NAMES, AclAuthorizerSettings, acl_authorizer_settings
+from kcore.node.zk.admin.tokens import TokenRules
 from kcore.protocol_errors import ApiException
 from kcore.scram import DIGESTS
 from kcore.server.properties.listeners import BrokerListeners, listeners_of
-from kcore.server.properties.values import SettingsError, checked, read_all
-from kcore.server.zk_controller.zk_controller_listener_settings import CONTROL_PLANE, TOKEN_KEY
+from kcore.server.properties.values import CONTROL_PLANE, TOKEN_KEY, SettingsError, checked, read_all
 
 _OF_TOKENS: Final = ("delegation.token.max.lifetime.ms", "delegation.token.expiry.time.ms")
 

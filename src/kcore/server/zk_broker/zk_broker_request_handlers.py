@@ -8,12 +8,12 @@ from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
-from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.connection_limits import HEADER_VALUES
 from kcore.net.server import RequestContext
 from kcore.net.versions import answer_of, response_of
+from kcore.node.zk.admin.configs import is_of_all_brokers
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.configs import AlterConfigsRequest

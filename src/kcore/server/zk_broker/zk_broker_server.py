@@ -17,9 +17,6 @@ from kcore.broker.replicas.isr_changes import StateWrite
 from kcore.broker.replicas.replica import Key
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests, KnownController
 from kcore.constants import UNKNOWN_BROKER_EPOCH
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
-from kcore.controller.zk.admin.configs import settings_of
-from kcore.controller.zk.admin.tokens import TokenNode
 from kcore.errors import ZookeeperError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znode_tokens, znodes
@@ -27,6 +24,9 @@ from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.net.security.sasl_mechanisms import Credentials
 from kcore.net.server import Relay
+from kcore.node.zk.acls import AclAuthorizer, ZkAcls
+from kcore.node.zk.admin.configs import settings_of
+from kcore.node.zk.admin.tokens import TokenNode
 from kcore.protocol_errors import Errors
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.schema import LeaderAndIsrRequest
@@ -37,8 +37,8 @@ from kcore.server.broker.broker_server import AGAIN_S, BrokerServer, until_first
 from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.clock import now_ms, wall_ms
-from kcore.server.document_routing import DocumentRouting, with_bumped
 from kcore.server.security.request_throttle import RequestThrottle
+from kcore.server.zk_broker.broker_throttles import BrokerThrottlesWatcher
 from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
 from kcore.server.zk_broker.document_relay import DocumentRelay
 from kcore.server.zk_broker.migration import BrokerMigration
@@ -56,11 +56,12 @@ from kcore.server.zk_broker.zk_broker_request_handlers import (
     with_apis,
 )
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
-from kcore.server.zk_controller.acl_watcher import AclWatcher
-from kcore.server.zk_controller.client_quotas import ClientQuotasWatcher
-from kcore.server.zk_controller.credentials import CredentialsWatcher
-from kcore.server.zk_controller.notification_watcher import NotificationWatcher
-from kcore.server.zk_controller.relay import BrokerRelay
+from kcore.server.zk_node.acl_watcher import AclWatcher
+from kcore.server.zk_node.client_quotas import ClientQuotasWatcher
+from kcore.server.zk_node.credentials import CredentialsWatcher
+from kcore.server.zk_node.document_routing import DocumentRouting, with_bumped
+from kcore.server.zk_node.notification_watcher import NotificationWatcher
+from kcore.server.zk_node.relay import BrokerRelay
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -134,6 +135,7 @@ class ZkBrokerServer(BrokerServer):
             if self._migration_settings is not None:
                 self.logs.identify_migrating(self._metadata_dir)
             self._compose()
+            self._watchers.append(BrokerThrottlesWatcher(self._zookeeper, self.manager))
             self._open_handlers(cluster_id)
             for watcher in self._watchers:
                 await watcher.open()

@@ -7,17 +7,17 @@ Source: KafkaApis, AclApis, DelegationTokenManagerZk of 3.9.1.
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from kcore.controller.rules.authorization import Authorizer
-from kcore.controller.rules.parsed import is_parsed
-from kcore.controller.rules.tokens import OfTokens, owner_of
-from kcore.controller.zk.acls import ZkAcls
-from kcore.controller.zk.admin import acls, quotas
-from kcore.controller.zk.admin.tokens import TokenNode, token_response
-from kcore.controller.zk.effects import Steps
-from kcore.controller.zk.events import Requester, RequestEvent
 from kcore.errors import DecodeError
 from kcore.net.request_context import RequestContext
 from kcore.net.versions import api_name
+from kcore.node.authorization import Authorizer
+from kcore.node.parsed import is_parsed
+from kcore.node.tokens import OfTokens, owner_of
+from kcore.node.zk.acls import ZkAcls
+from kcore.node.zk.admin import acls, quotas
+from kcore.node.zk.admin.tokens import TokenNode, TokenRequest, token_response
+from kcore.node.zk.requester import Requester
+from kcore.node.zk.znode_steps import ZnodeSteps
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kcore.schema.delegation_tokens import CreateDelegationTokenRequest, DescribeDelegationTokenRequest
@@ -37,7 +37,7 @@ APIS: Final = {
 class SecurityAdmin(NamedTuple):
     """Answers the requests. `BrokerAuthorization` checks rights to the cluster, this class rights to tokens."""
 
-    perform: Callable[[Steps[Message]], Awaitable[Message]]  # Performs steps in ZooKeeper.
+    perform: Callable[[ZnodeSteps[Message]], Awaitable[Message]]  # Performs steps in ZooKeeper.
     acls: ZkAcls | None  # None without an authorizer.
     tokens: TokenNode
     authorizer: Authorizer | None
@@ -69,11 +69,11 @@ class SecurityAdmin(NamedTuple):
         requester = Requester(context.principal, wall_ms=self.date_ms())
         if rights is not None:
             requester = requester._replace(may_describe_token=rights.may_describe_token)
-        event = RequestEvent(0, request, context.version, requester)
+        asked = TokenRequest(request, context.version, requester)
         if isinstance(request, CreateDelegationTokenRequest) and rights is not None:
             owner = owner_of(request, context.principal)
             if not rights.may_make_token(owner):
-                return event.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+                return asked.refused(Errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
         if self.migrates and not isinstance(request, DescribeDelegationTokenRequest):
-            return event.refused(Errors.NOT_CONTROLLER)
-        return await self.perform(token_response(self.tokens, event))
+            return asked.refused(Errors.NOT_CONTROLLER)
+        return await self.perform(token_response(self.tokens, asked))

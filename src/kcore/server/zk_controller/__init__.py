@@ -13,10 +13,7 @@ In reading order:
 - broker_channel: sends control requests to brokers, retries them, and makes events of the responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.
 - zk_controller_authorization: removes the items of a request that its client has no rights to.
-- relay: requests that a live broker serves in the controller's place.
 - document_requests: requests of KIP-590's document, which brokers proxy.
 - zk_controller_listener_settings: the listener, and the security of connections to brokers.
-- notification_watcher: rereads data in ZooKeeper when notifications name it; its subclasses are acl_watcher,
-  credentials and client_quotas (request_percentage; connection_creation_rate).
 - zk_controller_metrics, zk_controller_metric_families: the figures, and their form on the metrics page.
 """

@@ -8,7 +8,7 @@ from kcore.net.served_connection import PEER
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
-from kcore.server.document_routing import RoutedRequest, is_mutation, read_request, refused, response_bytes
+from kcore.server.zk_node.document_routing import RoutedRequest, is_mutation, read_request, refused, response_bytes
 
 Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
 

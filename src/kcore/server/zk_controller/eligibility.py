@@ -12,11 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from kcore.controller.zk.topics.assignments import arrays_of
-from kcore.controller.zk.znode_reading import read_broker, read_topics, sound_states
+from kcore.controller.zk.znode_reading import read_topics, sound_states
 from kcore.errors import ElectionRefusedError, TableError
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import read_broker
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.session import OnWatch
 

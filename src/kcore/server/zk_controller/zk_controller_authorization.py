@@ -5,7 +5,6 @@ A request about the cluster is refused as a whole. Errors and messages are those
 
 from typing import Any, Final
 
-from kcore.controller.rules.tokens import OfTokens, owner_of
 from kcore.metadata.acl_codes import (
     ALTER,
     CREATE,
@@ -13,6 +12,7 @@ from kcore.metadata.acl_codes import (
     DESCRIBE,
     DESCRIBE_CONFIGS,
 )
+from kcore.node.tokens import OfTokens, owner_of
 from kcore.protocol_errors import Errors
 from kcore.schema.configs import (
     AlterConfigsRequest,

@@ -11,19 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kcore.controller.zk.acls import AUTHORIZER_NAMES
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.metadata.table.broker_table import SECURITY_PROTOCOLS, Endpoint
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.request_context import PLAINTEXT
 from kcore.net.security.listener_security import ListenerSecurity
+from kcore.node.zk.acls import AUTHORIZER_NAMES
 from kcore.scram import DIGESTS
 from kcore.server.properties.limits import limits_of
 from kcore.server.properties.security import OF_BROKERS, security_of
-from kcore.server.properties.values import SettingsError, checked
+from kcore.server.properties.values import CONTROL_PLANE, TOKEN_KEY, SettingsError, checked
 
-CONTROL_PLANE: Final = "control.plane.listener.name"
-TOKEN_KEY: Final = "delegation.token.secret.key"
 OF_TOKENS: Final = (
     "delegation.token.max.lifetime.ms",
     "delegation.token.expiry.time.ms",

@@ -6,14 +6,8 @@ from functools import cache
 from itertools import count
 from typing import Any, Final
 
-from kcore.controller.rules.error_responses import in_version
-from kcore.controller.rules.parsed import is_parsed
-from kcore.controller.rules.tokens import OfTokens
-from kcore.controller.zk.acls import AclAuthorizer
-from kcore.controller.zk.admin.acls import describe_acls
-from kcore.controller.zk.admin.configs import is_of_all_brokers
 from kcore.controller.zk.effects import SendResponse
-from kcore.controller.zk.events import Requester, RequestEvent
+from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.handlers import REQUEST_HANDLERS
 from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
@@ -25,6 +19,13 @@ from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.server import Handler, Relay, RequestContext, Server, serve
 from kcore.net.versions import api_name, response_of
+from kcore.node.error_responses import in_version
+from kcore.node.parsed import is_parsed
+from kcore.node.tokens import OfTokens
+from kcore.node.zk.acls import AclAuthorizer
+from kcore.node.zk.admin.acls import describe_acls
+from kcore.node.zk.admin.configs import is_of_all_brokers
+from kcore.node.zk.requester import Requester
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.alter_partition import AlterPartitionRequest
@@ -48,15 +49,15 @@ from kcore.schema.structure import Message
 from kcore.server.answers import made_to_fit
 from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
-from kcore.server.document_routing import RoutedRequest, refused, with_bumped
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.server.zk_controller.document_requests import DocumentRequests
-from kcore.server.zk_controller.relay import CHECKED, Address, BrokerRelay, refusal_of
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
+from kcore.server.zk_node.document_routing import RoutedRequest, refused, with_bumped
+from kcore.server.zk_node.relay import CHECKED, Address, BrokerRelay, refusal_of
 from kcore.types import Uuid
 
 LEARN_S: Final = 5.0  # Seconds between two reads of a live broker's ApiVersions, which an upgrade changes.

@@ -15,14 +15,11 @@ from typing import Final, Self
 import numpy as np
 
 from kcore.controller.zk import events
-from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.effects import Effect, HandleLater, Send, SendResponse
 from kcore.controller.zk.events import Kind, event_of
-from kcore.controller.zk.log_lines import Level, Notice, TextNotice
 from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.zk_controller_config import ControllerConfig
-from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import (
     ControllerMovedError,
     ElectionRefusedError,
@@ -33,6 +30,7 @@ from kcore.errors import (
 )
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.zookeeper import znode_tokens, znodes
+from kcore.metadata.zookeeper.znode_brokers import read_broker
 from kcore.metadata.zookeeper.znode_operations import (
     Delete,
     DeletePartitions,
@@ -43,24 +41,27 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.net.limits.bounded_log import BoundedLog
+from kcore.node.zk.acls import AclAuthorizer, ZkAcls
+from kcore.node.zk.notices import Level, Notice, TextNotice
+from kcore.node.zk.znode_steps import LogNotice
 from kcore.schema.structure import Message
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.cluster_view import ClusterView
-from kcore.server.document_routing import DocumentRouting
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_controller import eligibility
-from kcore.server.zk_controller.acl_watcher import AclWatcher
 from kcore.server.zk_controller.broker_channel import BrokerChannels, event_of_answer
-from kcore.server.zk_controller.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
-from kcore.server.zk_controller.credentials import CredentialsWatcher
 from kcore.server.zk_controller.eligibility import DuplicateController, Holder, read_holder
 from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
-from kcore.server.zk_controller.notification_watcher import NotificationWatcher
-from kcore.server.zk_controller.relay import Address
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_request_handlers import ZkControllerRequestHandlers, is_exempt
+from kcore.server.zk_node.acl_watcher import AclWatcher
+from kcore.server.zk_node.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
+from kcore.server.zk_node.credentials import CredentialsWatcher
+from kcore.server.zk_node.document_routing import DocumentRouting
+from kcore.server.zk_node.notification_watcher import NotificationWatcher
+from kcore.server.zk_node.relay import Address
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient

@@ -221,7 +221,7 @@ def slowly(context: ControllerContext, info: RequestInfo, operation: int, name: 
         and (name.startswith(acl.resource_name) if acl.pattern_type == PREFIXED else acl.resource_name in (name, "*"))
     ]
     if not found:
-        return context.config.allow_everyone_if_no_acl_found
+        return context.config.node.allow_everyone_if_no_acl_found
     verdicts = set()
     for acl in found:
         implied = {DESCRIBE: {READ, WRITE, ALTER, DESCRIBE}}.get(operation, {operation})

@@ -42,7 +42,7 @@ def a_world(**settings: object) -> ControllerContext:
 def test_controllers_are_described_at_the_listener_of_the_request() -> None:
     answer = on_describe_cluster(a_world(), OF_CONTROLLERS, ALICE).response
     assert (answer.error_code, answer.endpoint_type, answer.controller_id) == (Errors.NONE, 2, 3000)
-    assert answer.cluster_id == a_context().config.cluster_id
+    assert answer.cluster_id == a_context().config.node.cluster_id
     assert sorted((each.broker_id, each.host, each.port) for each in answer.brokers) == [
         (3000, "SECURE-3000", 9),
         (3001, "SECURE-3001", 9),

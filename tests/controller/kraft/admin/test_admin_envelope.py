@@ -2,7 +2,7 @@
 
 import pytest
 
-from kcore.controller.rules.parsed import is_parsed
+from kcore.node.parsed import is_parsed
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -15,7 +15,7 @@ from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.headers import RequestHeader
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.envelopes import Forwarded, unwrapped
+from kcore.server.envelopes import Forwarded, unwrapped
 from kcore.wire.codec import encode
 
 FILTER = {"resource_type_filter": 2, "pattern_type_filter": 3, "operation": 3, "permission_type": 3}

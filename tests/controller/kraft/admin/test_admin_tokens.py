@@ -16,13 +16,13 @@ from kcore.controller.kraft.admin.tokens import (
 )
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
-from kcore.controller.kraft.image_indexes import TokenIndex
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS as MOST_EXPIRED
 from kcore.controller.kraft.tasks import TOKENS, all_tasks
-from kcore.controller.rules.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.kraft.image_indexes import TokenIndex
+from kcore.node.tokens import MOST_RENEWER_BYTES, MOST_RENEWERS
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreatableRenewers,
@@ -321,7 +321,7 @@ def test_controllers_do_not_describe_tokens() -> None:
 def test_the_key_does_not_show() -> None:
     context = a_world()
     assert "swordfish" not in repr(context.config)
-    assert "swordfish" not in repr(replace(context.config, node_id=2))
+    assert "swordfish" not in repr(replace(context.config.node, node_id=2))
     assert "swordfish" not in repr(context.tokens)
 
 

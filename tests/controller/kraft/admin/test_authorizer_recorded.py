@@ -15,9 +15,9 @@ import pytest
 import cases
 from controller.kraft.contexts import a_context
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.acls import Filter
-from kcore.controller.rules.authorization import java_host_address
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.acls import Filter
+from kcore.node.authorization import java_host_address
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.types import Uuid

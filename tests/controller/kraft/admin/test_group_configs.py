@@ -3,9 +3,9 @@
 import pytest
 
 from config_facts import config_facts
-from kcore.controller.kraft.admin.config_kinds import check_group, group_values
-from kcore.controller.kraft.admin.group_configs import check_reset
-from kcore.controller.rules.topic_configs import check_value
+from kcore.node.kraft.config_kinds import check_group, group_values
+from kcore.node.kraft.group_configs import check_reset
+from kcore.node.topic_configs import check_value
 from kcore.protocol_errors import ApiException
 from kcore.releases.known import RELEASES
 from kcore.releases.settings import TopicConfig

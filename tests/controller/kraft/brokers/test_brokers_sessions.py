@@ -27,7 +27,7 @@ from controller.kraft.runtime import controller_of
 from kcore.controller.kraft.brokers.heartbeats import BrokerHeartbeats
 from kcore.controller.kraft.departures import FENCES_ONE_BY_ONE
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from kcore.schema.metadata_records_log import NoOpRecord

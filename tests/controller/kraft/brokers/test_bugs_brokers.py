@@ -21,7 +21,6 @@ from controller.kraft.broker_clusters import (
 from kcore.controller.kraft import writing
 from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import (
@@ -34,6 +33,7 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.metadata_records_brokers import UnregisterBrokerRecord
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kraft_configs import controller_config
 
 TOPIC, TOPIC_ID = "topic-1", uuid(5001)
 INTERVAL_MS = 2_000  # Between a broker's heartbeats.
@@ -47,7 +47,7 @@ class Cluster(Active):
 
     def __init__(self) -> None:
         settings = hostile.settings_of("4.3.1")
-        tasks = all_tasks(KraftControllerConfig(1, "a cluster", **settings))
+        tasks = all_tasks(controller_config(1, "a cluster", **settings))
         super().__init__(hostile.log_of("4.3.1", 30), epoch=2, tasks=tasks, **settings)
         self.commit()
 

@@ -13,7 +13,6 @@ import pytest
 from controller.kraft import hostile
 from controller.kraft.active import Active
 from controller.kraft.broker_clusters import SESSION_MS, uuid
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
@@ -34,6 +33,7 @@ from kcore.schema.partitions import (
 )
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
 from kcore.types import Uuid
+from kraft_configs import controller_config
 from seeds import seeds
 
 BROKERS, PARTITIONS, STEPS = 5, 4, 120
@@ -112,7 +112,7 @@ class Walk:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         settings = hostile.settings_of("4.3.1")
-        tasks = all_tasks(KraftControllerConfig(1, "a cluster", **settings))
+        tasks = all_tasks(controller_config(1, "a cluster", **settings))
         self.active = Active(bootstrap=hostile.BOOTSTRAP, tasks=tasks, **settings)
         self.active.commit()
         self.number = 10_000  # The number of the newest incarnation or directory.

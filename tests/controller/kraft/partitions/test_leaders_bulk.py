@@ -10,7 +10,6 @@ from controller.kraft.contexts import at_once
 from kcore.controller.kraft.decision import AT_ONCE, Decision, encoded
 from kcore.controller.kraft.departures import RECORD_LIMITS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.leaders.directories import DECIDED_AT_ONCE
 from kcore.controller.kraft.leaders.isrs import on_alter_partition
 from kcore.controller.kraft.leaders.leader_elections import balance_leaders, elect_unclean
@@ -46,6 +45,7 @@ from kcore.schema.partitions import (
     TopicPartitions,
 )
 from kcore.wire.records import decode_records
+from kraft_configs import controller_config
 
 COUNT, TOPICS, BROKERS = 50_000, 50, 6
 PARTS = COUNT // (10 * AT_ONCE)  # In which so many are decided.
@@ -68,7 +68,7 @@ def a_context(count: int = COUNT, level: int = LEVEL, leader: int | None = 1, **
         isr=replicas if leader is not None else np.full((count, 1), -1),
         directories=np.ones((count, 3), np.int32) if level >= LEVEL else None,
     )
-    config = KraftControllerConfig(node_id=1, cluster_id="cluster", **settings)
+    config = controller_config(node_id=1, cluster_id="cluster", **settings)
     context = ControllerContext(config, ClusterImage(table), JavaRandom(1), lambda: uuid(1))
     context.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=level))
     return context

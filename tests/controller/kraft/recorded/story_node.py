@@ -12,13 +12,12 @@ from typing import Any, Final
 
 from controller.kraft.recorded.story_wire import Json, batches_of
 from kcore.cli.servers.kraft_format import features_of
-from kcore.cli.servers.kraft_run import RAFT_LEVELS
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
-from kcore.controller.kraft.snapshot_slices import snapshot_slices
 from kcore.controller.kraft.tasks import all_tasks
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import (
     Committed,
@@ -37,6 +36,7 @@ from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, V
 from kcore.raft.membership.voters import VoterSet
 from kcore.raft.node import RaftNode
 from kcore.raft.raft_config import RaftConfig
+from kcore.releases.known import RELEASES
 from kcore.replication.java_random import JavaRandom
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.structure import Message
@@ -135,7 +135,7 @@ class StoryNode:
             JavaRandom(placement_seed),
             lambda: Uuid(ids.randbytes(16)),
         )
-        level, _ = RAFT_LEVELS[release]
+        level = RELEASES[release].raft_level
         config = RaftConfig(
             story["clusterId"],
             settings.node_id,
@@ -262,7 +262,7 @@ class StoryNode:
         controller.snapshots.hold(offset)
         writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)
         assert writer is not None, "the log cannot begin there"
-        image, release = controller.snapshots.image(controller.image), controller.config.release
+        image, release = controller.snapshots.image(controller.image), controller.config.node.release
         wall_ms, on_frozen = self._clocks.wall_ms, controller.snapshots.release
         for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, on_frozen, release):
             writer.add(batches)

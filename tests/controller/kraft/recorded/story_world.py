@@ -13,8 +13,8 @@ import kcore
 from controller.kraft.recorded.story_node import Edge, RaftReply, StoryNode, formatted, nodes_of
 from controller.kraft.recorded.story_wire import Json, batches_of, plain, request_bytes
 from kcore.raft.effects import Send, SendResponse
+from kcore.releases.known import RELEASES
 from kcore.schema.structure import Message
-from kcore.server.kraft_controller.apis import APIS
 
 STEP_MS: Final = 100  # As the recorder lets time pass once more, until nothing was written twice.
 QUIET_STEPS: Final = 5
@@ -89,7 +89,7 @@ class StoryWorld:
         if target is None:
             self._answer(reply_to, None)
             return
-        _, version = APIS[self._story["release"]][type(send.request).__name__.removesuffix("Request")]
+        _, version = RELEASES[self._story["release"]].apis[type(send.request).__name__.removesuffix("Request")]
         target.perform(target.node.on_request(send.request, version, reply_to, self.clocks.raft_ms))
 
     def _deliver(self) -> None:

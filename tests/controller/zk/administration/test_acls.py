@@ -9,14 +9,6 @@ import kcore
 from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.zk.acls import (
-    ACL_AUTHORIZER,
-    AclAuthorizer,
-    AclAuthorizerSettings,
-    ZkAcls,
-    acl_authorizer_settings,
-)
-from kcore.controller.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
 from kcore.errors import TableError
 from kcore.metadata.acl_codes import (
     ALL,
@@ -40,6 +32,14 @@ from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.zookeeper import znode_acls
 from kcore.metadata.zookeeper.znode_acls import AclBinding
 from kcore.metadata.zookeeper.znode_operations import MOST_BYTES, WriteNodes
+from kcore.node.zk.acls import (
+    ACL_AUTHORIZER,
+    AclAuthorizer,
+    AclAuthorizerSettings,
+    ZkAcls,
+    acl_authorizer_settings,
+)
+from kcore.node.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.acls import (
     AclCreation,

@@ -8,9 +8,9 @@ import kcore
 from controller.zk import admin
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.zk.admin.quotas import as_text
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
+from kcore.node.zk.admin.quotas import as_text
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,

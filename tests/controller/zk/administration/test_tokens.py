@@ -11,14 +11,15 @@ import pytest
 import kcore
 from controller.zk.admin import small
 from controller.zk.tree import Cluster
-from kcore.controller.rules.tokens import MOST_RENEWERS, OfTokens
-from kcore.controller.zk.admin import tokens
-from kcore.controller.zk.events import ExpireTokens, Requester, RequestEvent
+from kcore.controller.zk.events import ExpireTokens, RequestEvent
 from kcore.errors import TableError
 from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
 from kcore.metadata.zookeeper.znode_tokens import CHANGES, PERSISTENT_PATHS, decode_token, encode_token, token_path
+from kcore.node.tokens import MOST_RENEWERS, OfTokens
+from kcore.node.zk.admin import tokens
+from kcore.node.zk.requester import Requester
 from kcore.protocol_errors import Errors
 from kcore.schema.delegation_tokens import (
     CreatableRenewers,

@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
-from kcore.controller.rules.acl_hosts import block_of, is_block
-from kcore.controller.rules.acls import (
+from kcore.metadata.acl_codes import ALLOW, ALTER, DENY, DESCRIBE, LITERAL, PREFIXED
+from kcore.metadata.image.image import ClusterImage
+from kcore.node.acl_hosts import block_of, is_block
+from kcore.node.acls import (
     FOR_FILTERS,
     OPERATIONS,
     OPERATIONS_OF_3_9,
@@ -22,11 +24,9 @@ from kcore.controller.rules.acls import (
     matched,
     reason_no_resource,
 )
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
-from kcore.controller.rules.parsed import is_parsed
-from kcore.metadata.acl_codes import ALLOW, ALTER, DENY, DESCRIBE, LITERAL, PREFIXED
-from kcore.metadata.image.image import ClusterImage
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
+from kcore.node.parsed import is_parsed
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -53,7 +53,7 @@ def _refused_at_once(
     """The response if the principal is not authorized or the cluster has no authorizer; None otherwise."""
     if not context.is_authorized(info, operation):
         return refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, operation))
-    if not context.config.has_authorizer:
+    if not context.config.node.has_authorizer:
         return refused(request, Errors.SECURITY_DISABLED, no_authorizer)
     return None
 
@@ -128,14 +128,14 @@ def _entry(row: AclCreation) -> AccessControlEntryRecord:
 
 
 def _operations(context: ControllerContext) -> range:
-    return OPERATIONS if context.config.rules.has_two_phase_commit_operation else OPERATIONS_OF_3_9
+    return OPERATIONS if context.config.node.rules.has_two_phase_commit_operation else OPERATIONS_OF_3_9
 
 
 def _flaw_of_entry(context: ControllerContext, row: AclCreation, operations: range) -> _Flaw | None:
     """The error if an entry is invalid, otherwise None (AclControlManager.validateNewAcl)."""
     if (reason := _reason_no_entry(row, operations)) is not None:
         return _invalid(reason)
-    return _flaw_of_host(context, row.host) if context.config.rules.checks_acl_hosts else None
+    return _flaw_of_host(context, row.host) if context.config.node.rules.checks_acl_hosts else None
 
 
 def _flaw_of_host(context: ControllerContext, host: str) -> _Flaw | None:

@@ -8,8 +8,6 @@ from typing import Final
 
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import (
     ALTER,
@@ -20,6 +18,8 @@ from kcore.metadata.acl_codes import (
     DESCRIBE_CONFIGS,
     IDEMPOTENT_WRITE,
 )
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,
@@ -55,10 +55,10 @@ def on_describe_cluster(context: ControllerContext, request: DescribeClusterRequ
         for endpoint in controllers[each].end_points
         if endpoint.name == info.listener
     ]
-    own_id = context.config.node_id
+    own_id = context.config.node.node_id
     response = DescribeClusterResponse(
         endpoint_type=EndpointType.CONTROLLER,
-        cluster_id=context.config.cluster_id,
+        cluster_id=context.config.node.cluster_id,
         controller_id=own_id if any(each.broker_id == own_id for each in nodes) else -1,
         brokers=nodes,
     )

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcore.constants import MIN_ISR
-from kcore.controller.kraft.admin.config_kinds import (
+from kcore.controller.kraft.decision import Versioned
+from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
+from kcore.errors import KcoreError
+from kcore.java_hash import hash_map_order, java_int, java_split, string_hash, timeline_order
+from kcore.metadata.topic_names import validate_topic_name
+from kcore.node.kraft.config_kinds import (
     check_client_metrics,
     check_group,
     default_of_list,
 )
-from kcore.controller.kraft.decision import Versioned
-from kcore.controller.kraft.effective_configs import EffectiveConfigs
-from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.topic_configs import TRUE, topic_config_values
-from kcore.errors import KcoreError
-from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
-from kcore.metadata.topic_names import validate_topic_name
+from kcore.node.kraft.effective_configs import EffectiveConfigs
+from kcore.node.topic_configs import TRUE, topic_config_values
 from kcore.protocol_errors import ApiException, Errors
 from kcore.releases.known import RELEASES
 from kcore.releases.rules import Rules
@@ -40,7 +40,7 @@ def check_topic(
 
     `base`: the settings of a topic without overrides.
     """
-    values = topic_config_values(wanted, RELEASES[config.release].topic_configs, base)
+    values = topic_config_values(wanted, RELEASES[config.node.release].topic_configs, base)
     if values[_REMOTE] != TRUE:
         if current.get(_REMOTE, "").lower() == TRUE and values["remote.log.delete.on.disable"] != TRUE:
             _refuse(
@@ -50,12 +50,12 @@ def check_topic(
                 "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
             )
         return
-    if config.static_configs.get(_OF_SYSTEM, "").lower() != TRUE:
+    if config.node.static_configs.get(_OF_SYSTEM, "").lower() != TRUE:
         _refuse(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-    _check_policy(config.rules, values["cleanup.policy"])
+    _check_policy(config.node.rules, values["cleanup.policy"])
     _check_local("bytes", values, retention_is_unlimited=int(values["retention.bytes"]) <= -1)
     _check_local("ms", values, retention_is_unlimited=values["retention.ms"] == "-1")
     for unit in ("bytes", "ms"):
@@ -109,7 +109,6 @@ def _refuse(message: str) -> None:
 OPERATIONS: Final[Mapping[int, str]] = {each.value: each.name for each in OpType}
 CORDONED: Final = "cordoned.log.dirs"
 MAX_LENGTH: Final = 32767  # UTF-16 units of a value.
-_JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
 
 Resource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 Operation = tuple[int, str | None]
@@ -133,9 +132,9 @@ class ConfigChanges:
 
     def __init__(self, context: ControllerContext, *, is_forwarded: bool) -> None:
         self.context = context
-        self._release = context.config.release
+        self._release = context.config.node.release
         self._is_forwarded = is_forwarded
-        self._elr = context.is_elr_enabled and context.config.rules.elr_is_a_feature
+        self._elr = context.is_elr_enabled and context.config.node.rules.elr_is_a_feature
         self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
     def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
@@ -221,7 +220,7 @@ class ConfigChanges:
                 return f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
             if value is None:
                 return f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
-        if is_broker and record.name == CORDONED and self.context.config.rules.has_cordoned_directories:
+        if is_broker and record.name == CORDONED and self.context.config.node.rules.has_cordoned_directories:
             if not self.context.version.cordoned_directories_supported:
                 return (
                     f"The {CORDONED} configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
@@ -231,7 +230,7 @@ class ConfigChanges:
                     f"When updating {CORDONED} via controllers,  the new value must be a subset of the current "
                     "configuration value."
                 )
-        if value is not None and self.context.config.rules.limits_length_of_values and _units(value) > MAX_LENGTH:
+        if value is not None and self.context.config.node.rules.limits_length_of_values and _units(value) > MAX_LENGTH:
             return (
                 "The configuration value cannot be added because it exceeds the maximum value size of "
                 f"{MAX_LENGTH} bytes."
@@ -252,7 +251,7 @@ class ConfigChanges:
             Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
         validate_topic_name(name)
         if self._base is None:
-            self._base = EffectiveConfigs(self.context.config, self.context.image).base_values()
+            self._base = EffectiveConfigs(self.context.config.node, self.context.image).base_values()
         check_topic(self.context.config, wanted, current, self._base)
 
     def _check_broker(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
@@ -267,7 +266,7 @@ class ConfigChanges:
         check_client_metrics(self._release, name, wanted)
 
     def _check_group(self, name: str, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
-        check_group(self._release, name, wanted, self.context.config.static_configs)
+        check_group(self._release, name, wanted, self.context.config.node.static_configs)
 
     _checks: Final[Mapping[int, Callable[["ConfigChanges", str, Mapping[str, str], Mapping[str, str]], None]]] = {
         ConfigResourceType.TOPIC: _check_topic,
@@ -288,20 +287,12 @@ class ConfigChanges:
 def is_node(context: ControllerContext, node_id: int) -> bool:
     """True for the id of a registered broker, a registered controller or a static voter."""
     image, config = context.image, context.config
-    voters = config.static_configs.get("controller.quorum.voters", "")
+    voters = config.node.static_configs.get("controller.quorum.voters", "")
     if image.brokers.get(node_id) is not None or any(
         each.split("@")[0].strip() == str(node_id) for each in voters.split(",")
     ):
         return True
-    return config.rules.controllers_are_nodes and node_id in image.controllers
-
-
-def java_int(text: str) -> int | None:
-    """The number that Integer.parseInt reads; None if it throws."""
-    if not _JAVA_INT.fullmatch(text) or len(text) > 64:
-        return None
-    value = int(text)
-    return value if -(2**31) <= value < 2**31 else None
+    return config.node.rules.controllers_are_nodes and node_id in image.controllers
 
 
 def _units(text: str) -> int:

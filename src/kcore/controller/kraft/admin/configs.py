@@ -1,4 +1,4 @@
-"""AlterConfigs and IncrementalAlterConfigs (ControllerApis, ConfigurationControlManager)."""
+"""AlterConfigs, IncrementalAlterConfigs and DescribeConfigs (ControllerApis, ConfigurationControlManager)."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
@@ -9,32 +9,23 @@ from kcore.controller.kraft.admin.config_changes import (
     ConfigChanges,
     Resource,
     SenselessOperationError,
-    java_int,
 )
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import CONFIG_OPERATION
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
-from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, GROUP, TOPIC
+from kcore.java_hash import java_int
+from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, DESCRIBE_CONFIGS, GROUP, TOPIC
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused
+from kcore.node.kraft.config_descriptions import Describing, result_of
+from kcore.node.kraft.config_kinds import known_kind
 from kcore.protocol_errors import ApiException, Errors
-from kcore.releases.known import RELEASES
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
 from kcore.schema.metadata_records_settings import ConfigRecord
 
 Changes = Mapping[Resource, Any]
 _CHECKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
-
-
-def known_kind(release: str, kind: int) -> bool:
-    """True if the release has this ConfigResource.Type."""
-    return kind in (
-        ConfigResourceType.TOPIC,
-        ConfigResourceType.BROKER,
-        ConfigResourceType.BROKER_LOGGER,
-        ConfigResourceType.CLIENT_METRICS,
-    ) or (kind == ConfigResourceType.GROUP and bool(RELEASES[release].group_configs))
 
 
 def error_of_access(
@@ -118,7 +109,7 @@ def _distinct(
     for place, (resource, changes) in enumerate(given, 1):
         if place % _CHECKED_AT_ONCE == 0:
             yield
-        if not known_kind(context.config.release, resource[0]):
+        if not known_kind(context.config.node.release, resource[0]):
             answers.add(resource, Errors.UNSUPPORTED_VERSION, f"Unknown resource type {resource[0]}.")
         elif resource in found:
             del found[resource]
@@ -200,12 +191,12 @@ def _alter_loggers(
         error = Errors.CLUSTER_AUTHORIZATION_FAILED
         answers.add(named, error, DEFAULT_MESSAGES[error])
         return
-    own, requested = context.config.node_id, java_int(resource.resource_name)
+    own, requested = context.config.node.node_id, java_int(resource.resource_name)
     message = None
     if requested is None:
         message = f"Node id must be an integer, but it is: {resource.resource_name}"
     elif requested != own:
-        received = own if context.config.rules.logger_error_names_own_id_twice else requested
+        received = own if context.config.node.rules.logger_error_names_own_id_twice else requested
         message = f"Unexpected node id. Expected {own}, but received {received}"
     if message is not None:
         answers.add(named, Errors.INVALID_REQUEST, message)
@@ -225,3 +216,23 @@ def _error_of_loggers(
         )
         return Errors.INVALID_REQUEST, f"{subject} not allowed for the BROKER_LOGGER resource"
     return Errors.NONE, None
+
+
+def on_describe_configs(
+    context: ControllerContext, request: schema.DescribeConfigsRequest, info: RequestInfo
+) -> Decision:
+    """Describe resources; the response lists resources that the principal may not describe last.
+
+    An unknown resource type fails the request. Source: ConfigHelper.handleDescribeConfigsRequest.
+    """
+    if any(not known_kind(context.config.node.release, each.resource_type) for each in request.resources):
+        return Decision(refused(request, Errors.INVALID_REQUEST, DEFAULT_MESSAGES[Errors.INVALID_REQUEST]))
+    describing = Describing(context.config.node, context.image, includes_synonyms=request.include_synonyms)
+    described, hidden = [], []
+    for each in request.resources:
+        error = error_of_access(context, info, DESCRIBE_CONFIGS, each.resource_type, each.resource_name)
+        if error is None:
+            described.append(describing.result(each))
+        else:
+            hidden.append(result_of(each, error, DEFAULT_MESSAGES[error]))
+    return Decision(schema.DescribeConfigsResponse(results=[*described, *hidden]))

@@ -18,14 +18,14 @@ from kcore.constants import (
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.controller.rules.features import Supported
 from kcore.java_hash import hash_map_order, timeline_order
 from kcore.metadata.acl_codes import ALTER
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
 from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.releases.known import RELEASES
 from kcore.releases.release import Release
@@ -66,7 +66,7 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
         for each in request.feature_updates
     }
     updates = [by_name[name] for name in hash_map_order(by_name)]
-    if not context.config.rules.updates_features_together:
+    if not context.config.node.rules.updates_features_together:
         return _one_by_one(context, request, updates)
     proposed = {**context.image.features, **{each.name: each.level for each in updates}}
     kraft_version: int | None = None
@@ -135,7 +135,7 @@ def _elr_safety(context: ControllerContext) -> Iterator[Versioned]:
     configs = context.image.configs
     broker = ConfigResourceType.BROKER
     if MIN_ISR not in configs.get((broker, ""), {}):
-        static = context.config.static_configs.get(MIN_ISR, "1").strip()
+        static = context.config.node.static_configs.get(MIN_ISR, "1").strip()
         yield Versioned(ConfigRecord(resource_type=broker, resource_name="", name=MIN_ISR, value=str(int(static))))
     ids = [int(name) for kind, name in configs if kind == broker and name.isascii() and name.isdecimal()]
     for broker_id in timeline_order(ids):
@@ -151,15 +151,15 @@ def _reason_refused(context: ControllerContext, update: Update, proposed: Mappin
     reason = _reason_invalid(context, update)
     if reason is None and update.name == METADATA_VERSION:
         return _reason_no_metadata_version(context, update)
-    if reason is None and context.config.rules.features_have_dependencies and update.name != KRAFT_VERSION:
-        reason = _reason_dependent(RELEASES[context.config.release], update, proposed)
+    if reason is None and context.config.node.rules.features_have_dependencies and update.name != KRAFT_VERSION:
+        reason = _reason_dependent(RELEASES[context.config.node.release], update, proposed)
     return None if reason is None else f"Invalid update version {update.level} for feature {update.name}. {reason}"
 
 
 def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
     if update.kind not in [*UpgradeType]:
         return "The controller does not support the given upgrade type."
-    is_raft = update.name == KRAFT_VERSION and not context.config.rules.kraft_version_is_a_feature
+    is_raft = update.name == KRAFT_VERSION and not context.config.node.rules.kraft_version_is_a_feature
     current = _current(context, update.name)
     if update.level < 0:
         return "A feature version cannot be less than 0."
@@ -178,7 +178,7 @@ def _reason_invalid(context: ControllerContext, update: Update) -> str | None:
 def _current(context: ControllerContext, name: str) -> int:
     """The level of a feature; 3.9.1 treats kraft.version like any other feature."""
     if name == KRAFT_VERSION:
-        is_feature = context.config.rules.kraft_version_is_a_feature
+        is_feature = context.config.node.rules.kraft_version_is_a_feature
         return context.image.written_kraft_version if is_feature else context.raft.kraft_version
     return context.image.features.get(name, 0)
 
@@ -190,16 +190,16 @@ def _reason_unsupported(context: ControllerContext, update: Update) -> str | Non
     ("removed-voters-block") all registered controllers are checked, and only static voters must have registered.
     """
     config, image = context.config, context.image
-    nodes = {f"Local controller {config.node_id}": config.supported_features}
+    nodes = {f"Local controller {config.node.node_id}": config.node.supported_features}
     brokers = timeline_order(image.brokers, replaced=True)  # An unfencing puts a broker into Kafka's map again.
     nodes |= {f"Broker {each}": image.brokers[each].supported_features for each in brokers}
     is_registered = context.version.controller_registration_supported
-    static = _static_voters(config.static_configs)
+    static = _static_voters(config.node.static_configs)
     kafka_way = REMOVED_VOTERS in config.kafka_way
     voters = [] if kafka_way else sorted(context.raft.voter_ids or static)
     if is_registered:
         registered = [each for each in image.controllers if not voters or each in voters]
-        nodes |= _registered_controllers(config.node_id, image, registered)
+        nodes |= _registered_controllers(config.node.node_id, image, registered)
     for node, supported in nodes.items():
         low, high = supported.get(update.name, (0, 0))
         if not low <= update.level <= high:
@@ -207,7 +207,7 @@ def _reason_unsupported(context: ControllerContext, update: Update) -> str | Non
             return f"{node} does not support this feature." if not high else f"{node} only supports versions {only}"
     if is_registered:
         for voter in static if kafka_way else voters:
-            if voter not in (config.node_id, *image.controllers):
+            if voter not in (config.node.node_id, *image.controllers):
                 return f"controller {voter} has not registered, and may not support this feature"
     return None
 
@@ -231,7 +231,7 @@ def _static_voters(settings: Mapping[str, str]) -> list[int]:
 
 def _reason_no_metadata_version(context: ControllerContext, update: Update) -> str | None:
     """Kafka's error message for a metadata.version that all nodes support, or None (updateMetadataVersion)."""
-    release, now = context.config.release, context.version
+    release, now = context.config.node.release, context.version
     wanted = MetadataVersion.of_level(update.level, release)
     if not wanted.is_at_least(FIRST_IN_LOG):
         return f"Invalid metadata.version {update.level}. Unable to set a metadata.version less than {FIRST_IN_LOG}"

@@ -8,11 +8,11 @@ from typing import Final
 
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
-from kcore.controller.rules.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.java_hash import hash_map_order, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.image.image_state import QuotaEntity
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused
+from kcore.node.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_settings as settings
 from kcore.schema.quotas import (
@@ -90,7 +90,7 @@ def _decide(
     if (reason := reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS
-    must_be_finite = context.config.rules.refuses_infinite_quotas
+    must_be_finite = context.config.node.rules.refuses_infinite_quotas
     values = {each.key: None if each.remove else each.value for each in entry.ops}
     current = context.image.quotas.get(_key_of(entity), {})
     records = []

@@ -9,11 +9,11 @@ from typing import Final
 
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.image.image import ClusterImage
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.schema.metadata_records_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 from kcore.schema.scram import (

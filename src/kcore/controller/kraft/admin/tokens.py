@@ -9,7 +9,9 @@ from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.departures import UNBOUNDED_TOKENS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.periodic import MOST_EXPIRED_TOKENS
-from kcore.controller.rules.tokens import (
+from kcore.metadata.acl_codes import CREATE_TOKENS, USER
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.node.tokens import (
     MOST_TOKENS,
     MUTATIONS_STRICT_FROM,
     NO_TIME,
@@ -23,8 +25,6 @@ from kcore.controller.rules.tokens import (
     owner_of,
     throttled,
 )
-from kcore.metadata.acl_codes import CREATE_TOKENS, USER
-from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -110,7 +110,7 @@ def _are_requests_allowed(info: RequestInfo) -> bool:
 
 def _error_of_cluster(context: ControllerContext) -> Errors | None:
     """The error if delegation tokens are disabled or the metadata.version does not support them; otherwise None."""
-    if context.config.delegation_token_secret_key is None:
+    if context.config.node.delegation_token_secret_key is None:
         return Errors.DELEGATION_TOKEN_AUTH_DISABLED
     return None if context.version.delegation_tokens_supported else Errors.UNSUPPORTED_VERSION
 

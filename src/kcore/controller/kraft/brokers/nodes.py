@@ -14,9 +14,9 @@ from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kafka_way.stale_eligible import changes_of_stale
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.controller.kraft.kraft_error_responses import unregister_broker
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, CLUSTER_ACTION
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.replication import kraft_events
 from kcore.schema.broker_lifecycle import (
@@ -83,7 +83,7 @@ def on_controller_registration(
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
-        zk_migration_ready=request.zk_migration_ready and context.config.rules.migrates_from_zookeeper,
+        zk_migration_ready=request.zk_migration_ready and context.config.node.rules.migrates_from_zookeeper,
         end_points=[
             ControllerEndpoint(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
             for each in merged(request.listeners)
@@ -112,7 +112,7 @@ def on_unregister_controller(
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     context.call_controller()
     controller_id = request.controller_id
-    if controller_id == context.config.node_id:
+    if controller_id == context.config.node.node_id:
         message = "Controller cannot unregister itself while it is active."
         return Decision(refused(request, Errors.INVALID_REQUEST, message))
     if not context.version.controller_unregistration_supported:

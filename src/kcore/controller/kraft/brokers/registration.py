@@ -63,7 +63,7 @@ def on_broker_registration(
     # The registration is last: if only the changes before it are written, the broker registers again and the changes
     # are decided again. Older releases write all records at once.
     response = BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
-    return Decision(response, records, is_atomic=context.config.rules.registration_is_atomic)
+    return Decision(response, records, is_atomic=context.config.node.rules.registration_is_atomic)
 
 
 def _refused(error: Errors) -> Decision:
@@ -123,7 +123,7 @@ def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoc
 
 def _reason_refused(context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo) -> Errors | None:
     """The first error in the order of Kafka's checks."""
-    if request.cluster_id != context.config.cluster_id:
+    if request.cluster_id != context.config.node.cluster_id:
         return Errors.INCONSISTENT_CLUSTER_ID
     if _is_another_alive(context, request, info.now_ms):
         return Errors.DUPLICATE_BROKER_REGISTRATION
@@ -183,7 +183,7 @@ def _reason_features_refused(context: ControllerContext, request: BrokerRegistra
             return Errors.UNSUPPORTED_VERSION
     named = {each.name for each in request.features}
     if FEATURE_NAME not in named:
-        if not context.config.rules.levels_may_be_unnamed:
+        if not context.config.node.rules.levels_may_be_unnamed:
             return Errors.INVALID_REGISTRATION
         if finalized[FEATURE_NAME] != MINIMUM_KRAFT_VERSION:
             return Errors.UNSUPPORTED_VERSION

@@ -1,8 +1,8 @@
 """Failures of Kafka's controller: it answers a request with -1 and resigns (QuorumController)."""
 
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
-from kcore.controller.rules.error_responses import refused
 from kcore.errors import KcoreError
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.structure import Message

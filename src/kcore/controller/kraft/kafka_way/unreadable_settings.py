@@ -1,12 +1,12 @@
 """Elections with a min.insync.replicas that is not a number ("unreadable-broker-settings")."""
 
 from kcore.constants import MIN_ISR
-from kcore.controller.kraft.admin.config_changes import java_int
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import BROKER_SETTINGS
 from kcore.controller.kraft.election_settings import settings_of_nodes
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kraft_context import ControllerContext
+from kcore.java_hash import java_int
 from kcore.replication.kraft_results import KraftElections
 from kcore.schema.configs import ConfigResourceType
 

@@ -22,10 +22,10 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.periodic import MOST_ELECTIONS
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import in_version, refused
 from kcore.metadata.acl_codes import ALTER
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import in_version, refused
 from kcore.protocol_errors import ApiException, Errors
 from kcore.replication.bulk_elections import rows_not_led_by_first
 from kcore.replication.kraft_changes import KraftSettings

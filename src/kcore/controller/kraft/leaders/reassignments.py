@@ -23,12 +23,12 @@ from kcore.controller.kraft.leaders.named import (
     topic_rows_by_name,
 )
 from kcore.controller.kraft.topics.placing import Assignable
-from kcore.controller.rules.authorization import refusal
-from kcore.controller.rules.error_responses import refused
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.table.arrays import padded
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.node.authorization import refusal
+from kcore.node.error_responses import refused
 from kcore.protocol_errors import Errors
 from kcore.replication.kraft_moves import reassignments_begun, reassignments_cancelled
 from kcore.replication.kraft_results import KraftElections

@@ -9,15 +9,15 @@ import numpy as np
 from kcore.constants import METADATA_TOPIC
 from kcore.controller.kraft.admin.config_changes import ConfigChanges
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
-from kcore.controller.kraft.effective_configs import EffectiveConfigs
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
-from kcore.controller.rules.error_responses import message_of, refused
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
 from kcore.metadata.topic_names import Collisions, may_collide, reason_invalid
+from kcore.node.error_responses import message_of, refused
+from kcore.node.kraft.effective_configs import EffectiveConfigs
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.configs import ConfigResourceType, OpType
 from kcore.schema.topics import (
@@ -81,7 +81,7 @@ class Creating:
         self._context = context
         self._quota = quota
         self._describable = describable
-        self._effective = EffectiveConfigs(context.config, context.image)
+        self._effective = EffectiveConfigs(context.config.node, context.image)
         self._changes = ConfigChanges(context, is_forwarded=is_forwarded)
         self._placing = Placing(context)
         self._collisions, self._spellings = Collisions(context.image.topics.names), 0

@@ -6,9 +6,9 @@ from typing import Final
 from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.creation import distinct_names
-from kcore.controller.rules.error_responses import DEFAULT_MESSAGES, refused
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.metadata.acl_codes import DELETE, DESCRIBE, TOPIC
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -19,7 +19,7 @@ _FIRST_WITH_ITS_ERROR: Final = 3  # The first version of the request that knows 
 
 def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, info: RequestInfo) -> Steps:
     """Delete topics by name or id. A principal that may not describe a topic cannot find out whether it exists."""
-    if context.config.static_configs.get("delete.topic.enable", "true").lower() == "false":
+    if context.config.node.static_configs.get("delete.topic.enable", "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
         return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
     deleting = Deleting(context, info)

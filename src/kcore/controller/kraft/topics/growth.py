@@ -11,11 +11,11 @@ from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext
 from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
-from kcore.controller.rules.error_responses import message_of, refused
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.java_hash import FIBONACCI, hash_map_order
 from kcore.metadata.acl_codes import ALTER, TOPIC
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.node.error_responses import message_of, refused
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import (
     CreatePartitionsAssignment,
@@ -69,7 +69,7 @@ class Growing:
         Source: ReplicationControlManager.validateTotalNumberOfPartitions.
         """
         context, table = self._context, self._context.image.table
-        if not context.config.rules.counts_new_partitions_first:
+        if not context.config.node.rules.counts_new_partitions_first:
             return False
         known = (each for each in topics if each.name in table.topics)
         more = sum(max(each.count - len(table.rows_of_topic(each.name)), 0) for each in known)

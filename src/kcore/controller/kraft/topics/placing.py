@@ -38,7 +38,7 @@ class Assignable:
         brokers = context.image.brokers
         self._registered = frozenset(brokers)
         self._cordoned: frozenset[int] = frozenset()
-        if context.config.rules.refuses_cordoned_assignments:
+        if context.config.node.rules.refuses_cordoned_assignments:
             self._cordoned = frozenset(brokers.ids[all_cordoned__b(brokers) & brokers.registered__b].tolist())
         self._brokers = self._registered - self._cordoned
 

@@ -1,7 +1,6 @@
-"""Handles the requests of administrators in ZooKeeper mode.
+"""Handles the requests of administrators that only the controller of ZooKeeper mode answers.
 
 - `topics`: CreateTopics and DeleteTopics. `partitions`: CreatePartitions. `reassignments`: moves of replicas.
-- `configs`: settings of topics and of the receiving node. `broker_configs`: the settings of BROKER resources.
-- `quotas`, `acls`, `scram`, `tokens`: client quotas, ACLs, SCRAM credentials and delegation tokens.
 - `features`: finalized features.
+- `configs`, `quotas`, `tokens`: the controller's part of requests that `node/zk/admin/` answers on every node.
 """

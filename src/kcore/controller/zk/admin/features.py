@@ -6,12 +6,13 @@ Source: KafkaController.maybeSetupFeatureVersioning, processFeatureUpdates of 3.
 from typing import Final
 
 from kcore.controller.rules.features import reason_refused, upgrade_type
-from kcore.controller.zk.effects import Steps, read_node, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent
-from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.zk_context import ControllerContext, Finalized
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
+from kcore.node.zk.inter_broker_protocol import at_least
+from kcore.node.zk.znode_steps import read_node, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kcore.schema.structure import Message

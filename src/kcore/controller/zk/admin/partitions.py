@@ -9,7 +9,7 @@ from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
 from kcore.controller.zk.admin.quotas import message_of, quota_of
-from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.topics import topic_changes
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
@@ -19,6 +19,7 @@ from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.node.zk.znode_steps import read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreatePartitionsRequest, CreatePartitionsResponse
 from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult

@@ -16,12 +16,9 @@ from kcore.controller.rules.mutation_quotas import (
     MutationQuota,
 )
 from kcore.controller.rules.new_replicas import Replicas
-from kcore.controller.rules.topic_configs import TOPIC_CONFIGS, source_of
-from kcore.controller.zk.admin.configs import validate_topic_configs
 from kcore.controller.zk.admin.quotas import message_of, quota_of
-from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent, TopicChange
-from kcore.controller.zk.requests.versions import at_least
 from kcore.controller.zk.topics import deletion, topic_changes
 from kcore.controller.zk.topics.deletion_progress import AwaitedDeletion
 from kcore.controller.zk.topics.new_partitions import NO_ROOM, check_znode_holds
@@ -32,6 +29,10 @@ from kcore.metadata.topic_names import Collisions, reason_invalid, validate_topi
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.node.topic_configs import TOPIC_CONFIGS, source_of
+from kcore.node.zk.admin.configs import validate_topic_configs
+from kcore.node.zk.inter_broker_protocol import at_least
+from kcore.node.zk.znode_steps import read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.schema.structure import Message

@@ -9,17 +9,18 @@ import numpy as np
 
 from kcore.controller.rules.features import supports
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Steps, log_notice, read_children, read_node, read_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import BrokerFailed, BrokerStarted, ControlledShutdown, RequestEvent
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.log_lines import NEW_PARTITIONS, BrokersChanged, TextNotice, counted, named_brokers
+from kcore.controller.zk.log_lines import NEW_PARTITIONS, BrokersChanged, counted, named_brokers
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.controller.zk.znode_reading import pass_over, read_broker
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import decode_broker
+from kcore.metadata.zookeeper.znode_brokers import decode_broker, read_broker
+from kcore.node.zk.notices import TextNotice
+from kcore.node.zk.znode_steps import log_notice, pass_over, read_children, read_node, read_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import ControlledShutdownRequest
 from kcore.schema.structure import Message

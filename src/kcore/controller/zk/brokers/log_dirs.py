@@ -7,16 +7,17 @@ of 3.9.1.
 import numpy as np
 
 from kcore.controller.zk import events
-from kcore.controller.zk.effects import Steps, log_notice, read_children, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.log_lines import TextNotice, counted, named_brokers
+from kcore.controller.zk.log_lines import counted, named_brokers
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete
+from kcore.node.zk.notices import TextNotice
+from kcore.node.zk.znode_steps import log_notice, pass_over, read_children, read_nodes, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.types import Int32s, Uuid
 from kcore.wire.columns import Columns

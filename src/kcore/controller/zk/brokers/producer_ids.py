@@ -3,13 +3,14 @@
 from typing import Final
 
 from kcore.constants import INT64_MAX, PRODUCER_ID_BLOCK_SIZE
-from kcore.controller.zk.effects import Steps, read_node, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
+from kcore.node.zk.znode_steps import read_node, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kcore.schema.structure import Message

@@ -11,7 +11,7 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, RECOVERED, RECOVERING, UNKNOWN_BROKER_EPOCH
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, read_children, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import IsrChangeNotification, RequestEvent
 from kcore.controller.zk.leaders.requested_elections import known_rows
 from kcore.controller.zk.state_changes import carry_out
@@ -24,6 +24,7 @@ from kcore.metadata.table.changes import UnwrittenChanges
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, Node
+from kcore.node.zk.znode_steps import read_children, read_nodes, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import AlterPartitionRequest, AlterPartitionResponse
 from kcore.schema.alter_partition import (

@@ -10,14 +10,14 @@ import numpy as np
 
 from kcore.constants import NO_LEADER
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import Steps, log_notice, read_node, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import (
     AutoPreferredReplicaLeaderElection,
     PreferredElection,
     RequestEvent,
     ZkReplicaLeaderElection,
 )
-from kcore.controller.zk.log_lines import TextNotice, counted
+from kcore.controller.zk.log_lines import counted
 from kcore.controller.zk.requests.states import distinct
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.zk_context import ControllerContext
@@ -26,6 +26,8 @@ from kcore.metadata.table.partition_table import NO_TOPIC, PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete
 from kcore.metadata.zookeeper.znodes import TopicPartition
+from kcore.node.zk.notices import TextNotice
+from kcore.node.zk.znode_steps import log_notice, read_node, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import ElectLeadersRequest, ElectLeadersResponse
 from kcore.schema.partitions import ElectionType, PartitionResult, ReplicaElectionResult

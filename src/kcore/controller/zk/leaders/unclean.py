@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from kcore.constants import UNCLEAN_ELECTION
-from kcore.controller.zk.effects import Steps, read_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.controller.zk.znode_reading import pass_over
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
+from kcore.node.zk.znode_steps import pass_over, read_nodes
 from kcore.types import Int32s
 
 

@@ -3,10 +3,10 @@
 Source: ControllerChannelManager of 3.9.1. The two-step rolling upgrade of KIP-380 is the step from "2.1" to "2.2".
 """
 
-import re
 from typing import Final, NamedTuple
 
 from kcore.errors import UnsupportedVersionError
+from kcore.node.zk.inter_broker_protocol import parsed
 
 
 class RequestVersions(NamedTuple):
@@ -37,28 +37,11 @@ SENT_FROM: Final = (
     ("3.2-IV0", RequestVersions(6, 7, 3)),
     ("3.4-IV0", RequestVersions(7, 8, 4)),
 )
-NEWEST_LEVEL = 99  # "2.4" without a level means the last of 2.4.
 
 
 def request_versions(inter_broker_protocol: str) -> RequestVersions:
     """The request versions at an inter.broker.protocol.version; UnsupportedVersionError without ZooKeeper mode."""
-    wanted = _parse(inter_broker_protocol)
+    wanted = parsed(inter_broker_protocol)
     if not (0, 8) <= wanted[:2] <= (3, 9):
         raise UnsupportedVersionError(f"Kafka {inter_broker_protocol} has no ZooKeeper mode")
-    return [versions for since, versions in SENT_FROM if _parse(since) <= wanted][-1]
-
-
-def at_least(inter_broker_protocol: str, since: str) -> bool:
-    """True if the protocol version is `since` or newer."""
-    return _parse(since) <= _parse(inter_broker_protocol)
-
-
-def _parse(text: str) -> tuple[int, ...]:
-    """ "0.10.0-IV1" is (0, 10, 0, 1), "2.4" and the release "2.4.1" are (2, 4, 0, 99)."""
-    match = re.fullmatch(r"(0\.\d+)\.(\d)(?:-IV(\d+)|\.\d+)?", text)
-    match = match or re.fullmatch(r"([1-9]\.\d+)()(?:-IV(\d+)|\.\d+)?", text)
-    if match is None:
-        raise UnsupportedVersionError(f"{text!r} is not an inter.broker.protocol.version such as '2.2-IV0' or '3.9'")
-    release, patch, level = match.groups()
-    numbers = tuple(map(int, release.split(".")))
-    return (*numbers, int(patch or 0), int(level) if level else NEWEST_LEVEL)
+    return [versions for since, versions in SENT_FROM if parsed(since) <= wanted][-1]

@@ -8,10 +8,9 @@ import numpy as np
 
 from kcore.constants import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER
 from kcore.controller.rules.replica_assignments import assignments_of
-from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
-from kcore.controller.zk.requests.versions import at_least
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.controller.zk.znode_reading import pass_over, read_topic
+from kcore.controller.zk.znode_reading import read_topic
 from kcore.errors import TableError
 from kcore.metadata.table.arrays import padded
 from kcore.metadata.table.broker_table import BrokerTable
@@ -24,6 +23,8 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
 from kcore.metadata.zookeeper.znode_topics import TopicAssignments
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.node.zk.inter_broker_protocol import at_least
+from kcore.node.zk.znode_steps import pass_over, read_nodes, write_nodes
 from kcore.types import ZERO_UUID, Bools, Int32s
 
 logger = logging.getLogger(__name__)

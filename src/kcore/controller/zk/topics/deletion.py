@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.effects import Steps, log_notice, read_children, write_nodes
+from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.requests.states import distinct
@@ -28,6 +28,7 @@ from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.table.partition_table import NO_TOPIC
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete
+from kcore.node.zk.znode_steps import log_notice, read_children, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema import DeleteTopicsResponse
 from kcore.types import Bools, Int32s

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions, log_notice, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps, delete_partitions
 from kcore.controller.zk.events import TopicDeletionStep
 from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.topics import topic_changes
@@ -21,6 +21,7 @@ from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SU
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, ReadChildren
+from kcore.node.zk.znode_steps import log_notice, write_nodes
 from kcore.types import Bools, Int16s, Int32s
 
 MOST_STARTED: Final = 5_000  # Partitions in a part; more only if one topic has more.

@@ -25,7 +25,7 @@ from kcore.controller.rules.replica_assignments import (
     without,
 )
 from kcore.controller.zk.decision import Decision
-from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_node, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps
 from kcore.controller.zk.events import ReassignmentStep, ZkPartitionReassignment
 from kcore.controller.zk.log_lines import Reassignments
 from kcore.controller.zk.requests.states import distinct
@@ -40,6 +40,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicPartition
+from kcore.node.zk.znode_steps import log_notice, read_node, write_nodes
 from kcore.replication.elect_one import LeaderAndIsr, elect_one, remove_from_isr
 from kcore.types import Int32s
 

@@ -12,17 +12,19 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.admin.quotas import on_quota_change
 from kcore.controller.zk.brokers.broker_changes import create_states
-from kcore.controller.zk.effects import HandleLater, Steps, log_notice, read_children, read_nodes, write_nodes
+from kcore.controller.zk.effects import HandleLater, Steps
 from kcore.controller.zk.leaders import unclean
-from kcore.controller.zk.log_lines import TextNotice, Topics, counted
+from kcore.controller.zk.log_lines import Topics, counted
 from kcore.controller.zk.state_changes import carry_out
 from kcore.controller.zk.topics import assignments
 from kcore.controller.zk.zk_context import ControllerContext
-from kcore.controller.zk.znode_reading import pass_over, read_topic
+from kcore.controller.zk.znode_reading import read_topic
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, Node, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.node.zk.notices import TextNotice
+from kcore.node.zk.znode_steps import log_notice, pass_over, read_children, read_nodes, write_nodes
 from kcore.types import Int32s
 
 MOST_READ: Final = 500  # Changed topic znodes that one event reads.

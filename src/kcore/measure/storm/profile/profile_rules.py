@@ -119,7 +119,7 @@ def _rules(*pairs: tuple[str, str]) -> tuple[Rule, ...]:
 
 KCORE: Final = Rules(
     enclosing=_rules(
-        (r"\((python3\.\d+/)?logging/|\(kcore/controller/(kraft|zk)/log_lines\.py", LOGGING),
+        (r"\((python3\.\d+/)?logging/|\(kcore/(controller/(kraft|zk)/log_lines|node/zk/notices)\.py", LOGGING),
         (r"prometheus_client|\(kcore/server/(metrics/(?!watched_loop)|\w+/\w+_metrics\.py)", METRICS),
         (r"^AnswerLoop\._run \(", ANSWER_LOOP),
     ),
@@ -129,8 +129,8 @@ KCORE: Final = Rules(
         (r"\(kcore/raft/log/batches\.py", WIRE),
         (r"\(kcore/storage/", LOG),
         (r"\(kcore/raft/", RAFT),
-        (r"\(kcore/controller/kraft/(writing|standby|snapshot_slices)\.py|\(kcore/metadata/", STATE),
-        (r"\(kcore/(controller|replication)/", DECISION),
+        (r"\(kcore/(metadata/|controller/kraft/(writing|standby|snapshot_loading)|node/kraft/snapshot_slices)", STATE),
+        (r"\(kcore/(controller|node|replication)/", DECISION),
         (r"\(kcore/zookeeper/|\(kazoo/", ZOOKEEPER),
         (r"\(kcore/server/metrics/watched_loop\.py", NETWORK),
         (r"\(kcore/net/|\((asyncio|python3\.\d+)/(selector_events|sslproto|selectors|ssl)\.py", NETWORK),

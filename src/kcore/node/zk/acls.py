@@ -1,0 +1,84 @@
+"""A node's copy of the ACLs in ZooKeeper, and the authorizer that decides by it. Source: AclAuthorizer of 3.9.1.
+
+The node reads all ACLs when it starts, and the ACLs of a resource when a notification names the resource. A node that
+writes the entries of a resource updates its copy at once. Elections do not change the copy.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kcore.metadata.acl_codes import ALL, DENY, WILDCARD, WILDCARD_PRINCIPAL
+from kcore.metadata.zookeeper.znode_acls import AclBinding, Resource
+from kcore.node.acls import AclsByResource
+from kcore.node.authorization import Authorizer
+from kcore.protocol_errors import Errors
+
+
+class AclAuthorizerSettings(NamedTuple):
+    """The settings of AclAuthorizer; `super_users` has principals such as "User:admin"."""
+
+    super_users: frozenset[str] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+
+ACL_AUTHORIZER: Final = "kafka.security.authorizer.AclAuthorizer"
+AUTHORIZER_NAMES: Final = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
+
+def acl_authorizer_settings(given: Mapping[str, str]) -> AclAuthorizerSettings | None:
+    """The settings in a server.properties; None without an authorizer. InvalidConfigurationException if invalid."""
+    kind = given.get("authorizer.class.name", "").strip()
+    if not kind:
+        return None
+    if kind != ACL_AUTHORIZER:
+        Errors.INVALID_CONFIG.raise_for(f"authorizer.class.name={kind}: kcore supports only {ACL_AUTHORIZER}")
+    users = frozenset(each.strip() for each in given.get("super.users", "").split(";") if each.strip())
+    if wrong := sorted(each for each in users if ":" not in each):
+        Errors.INVALID_CONFIG.raise_for(f"super.users: {wrong[0]} is not a principal such as User:name")
+    everyone = given.get("allow.everyone.if.no.acl.found", "false").strip().lower()
+    if everyone not in ("true", "false"):
+        Errors.INVALID_CONFIG.raise_for(f"allow.everyone.if.no.acl.found={everyone}: must be true or false")
+    return AclAuthorizerSettings(users, everyone == "true")
+
+
+class ZkAcls(AclsByResource[AclBinding, AclBinding]):
+    """A node's copy of the ACL entries, by resource."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_read = False  # Until all entries are read, only super users are allowed anything.
+        self._unreadable: set[Resource] = set()
+
+    @property
+    def resources(self) -> set[Resource]:
+        """The resources that have entries."""
+        return {*self._by_resource}
+
+    def update(self, resource: Resource, bindings: Sequence[AclBinding] | None) -> None:
+        """Sets all entries of a resource. None: the znode is unreadable, so only super users may use the resource."""
+        for each in [*self.of_pattern(resource)]:
+            self.remove(each, each)
+        self._unreadable.discard(resource)
+        if bindings is None:
+            self._unreadable.add(resource)
+            bindings = [AclBinding(*resource, WILDCARD_PRINCIPAL, WILDCARD, ALL, DENY)]
+        for each in bindings:
+            self.add(each, each)
+
+    def keep_only(self, resources: Iterable[Resource]) -> None:
+        """Removes the entries of all other resources."""
+        for each in self.resources - {*resources}:
+            self.update(each, ())
+
+    def every(self) -> Iterator[AclBinding]:
+        """All readable entries, ordered by resource."""
+        for resource in sorted(self.resources - self._unreadable):
+            yield from self.of_pattern(resource)
+
+
+class AclAuthorizer(Authorizer):
+    """Allows or denies operations by the node's copy of the ACLs in ZooKeeper."""
+
+    def __init__(self, settings: AclAuthorizerSettings, acls: ZkAcls) -> None:
+        super().__init__(settings, lambda: acls if acls.is_read else None, is_standard=False)
+        self.acls = acls

@@ -1,0 +1,338 @@
+"""AlterConfigs, DescribeConfigs (KIP-133) and IncrementalAlterConfigs (KIP-339), for topics and the receiving node.
+
+In ZooKeeper mode any node serves them. Settings are in `/config`, and a notification in `/config/changes` makes all
+brokers read them again. `ConfigNode` describes the receiving node.
+
+Source: ConfigAdminManager, ZkAdminManager and ConfigHelper of 3.9.1.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from kcore.errors import TableError
+from kcore.metadata.topic_names import validate_topic_name
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import Create, Operation, OperationResult, SetData
+from kcore.node.topic_configs import (
+    TOPIC_CONFIGS,
+    TRUE,
+    base_values,
+    check_remote_storage,
+    source_of,
+    topic_config_values,
+)
+from kcore.node.zk.admin import broker_configs
+from kcore.node.zk.admin.broker_configs import ConfigNode, Configs
+from kcore.node.zk.znode_steps import ZnodeSteps, read_nodes, write_nodes
+from kcore.protocol_errors import ApiException, Errors, exception_of
+from kcore.schema import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResourceType,
+    ConfigSource,
+    ConfigType,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+    IncrementalAlterConfigsRequestAlterableConfig,
+    IncrementalAlterConfigsRequestAlterConfigsResource,
+    OpType,
+)
+from kcore.schema.structure import Message
+
+_BASE: Final = base_values(TOPIC_CONFIGS)
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a topic with these overrides, formatted as Kafka does; ApiException for an invalid one."""
+    values = topic_config_values(configs, base=_BASE)
+    if TRUE in (values["remote.log.delete.on.disable"], values["remote.log.copy.disable"]):
+        Errors.INVALID_CONFIG.raise_for(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
+        )
+    check_remote_storage(values)
+    return values
+
+
+def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
+    """InvalidRequestException unless the request names the resource once, and each key once with a value.
+
+    `times`: the number of times that the request names the resource (ConfigAdminManager.preprocess).
+    """
+    if times > 1:
+        Errors.INVALID_REQUEST.raise_for("Each resource must appear at most once.")
+    names = [each.name for each in resource.configs]
+    if len({*names}) != len(names):
+        Errors.INVALID_REQUEST.raise_for("Error due to duplicate config keys")
+    unset = [each.name for each in resource.configs if each.value is None and each.config_operation != OpType.DELETE]
+    if unset:
+        Errors.INVALID_REQUEST.raise_for(f"Null value not supported for : {', '.join(unset)}")
+
+
+def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequestAlterableConfig) -> None:
+    """Apply one operation to a topic's `configs`, in place (ConfigAdminManager.prepareIncrementalConfigs)."""
+    name, operation, value = change.name, change.config_operation, change.value or ""
+    if operation == OpType.SET:
+        configs[name] = value
+    elif operation == OpType.DELETE:
+        configs.pop(name, None)
+    elif operation in (OpType.APPEND, OpType.SUBTRACT):
+        if name not in TOPIC_CONFIGS:
+            Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {name}")
+        if TOPIC_CONFIGS[name].kind != ConfigType.LIST:
+            verb = "append" if operation == OpType.APPEND else "subtract"
+            Errors.INVALID_CONFIG.raise_for(f"Config value {verb} is not allowed for config key: {name}")
+        before = configs.get(name, TOPIC_CONFIGS[name].default)
+        members, given = before.split(",") if before else [], value.split(",")
+        known, named = {*members}, {*given}
+        if operation == OpType.APPEND:
+            members += [each for each in given if each not in known]
+        else:
+            members = [each for each in members if each not in named]
+        configs[name] = ",".join(members)
+    else:
+        Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
+
+
+CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
+RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
+Resource: TypeAlias = (
+    IncrementalAlterConfigsRequestAlterConfigsResource
+    | AlterConfigsRequestAlterConfigsResource
+    | DescribeConfigsResource
+)
+
+
+def is_of_all_brokers(request: Message) -> bool:
+    """True if a request describes or alters settings of all brokers.
+
+    A Kafka broker serves these requests better: a kcore node has only the replication throttles.
+    """
+    if not isinstance(request, DescribeConfigsRequest | IncrementalAlterConfigsRequest | AlterConfigsRequest):
+        return False
+    return any(each.resource_type == ConfigResourceType.BROKER and not each.resource_name for each in request.resources)
+
+
+class Known(NamedTuple):
+    """The content of an entity's znode under /config."""
+
+    configs: Configs
+    has_znode: bool
+
+
+def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
+    """The settings in a dataclass, by Kafka's names and as text; the fields have Kafka's names with underscores."""
+    named = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in but}
+    settings = {name.replace("_", "."): _text(value) for name, value in named.items() if value is not None}
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def alter_configs(
+    node: ConfigNode, request: IncrementalAlterConfigsRequest
+) -> ZnodeSteps[IncrementalAlterConfigsResponse]:
+    """Writes the settings and a notification, so that brokers read them again."""
+    responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=responses)
+
+
+def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> ZnodeSteps[AlterConfigsResponse]:
+    """Replaces all settings: a setting that the request omits gets its default (kafka-configs does so for brokers)."""
+    known = yield from _known_configs(node, request.resources)
+    changes = [
+        IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=each.resource_type, resource_name=each.resource_name, configs=_changes(node, each, known)
+        )
+        for each in request.resources
+    ]
+    responses = yield from _alter(node, changes, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=responses)
+
+
+def _changes(
+    node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+    """The operations that replace a resource's settings by the settings in the request."""
+    change = IncrementalAlterConfigsRequestAlterableConfig
+    entity = _entity_of(node, resource)
+    before = known[entity].configs if entity is not None else {}
+    gone = [name for name in before if name not in {each.name for each in resource.configs}]
+    named = [change(name=each.name, config_operation=OpType.SET, value=each.value) for each in resource.configs]
+    return [*named, *(change(name=name, config_operation=OpType.DELETE, value=None) for name in gone)]
+
+
+def _alter(
+    node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
+) -> ZnodeSteps[list[AlterConfigsResourceResponse]]:
+    times = Counter((each.resource_type, each.resource_name) for each in resources)
+    known = yield from _known_configs(node, resources)
+    responses: list[AlterConfigsResourceResponse] = []
+    altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
+    for resource in resources:
+        response = AlterConfigsResourceResponse(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        responses.append(response)
+        try:
+            check_resource(resource, times[resource.resource_type, resource.resource_name])
+            if (operations := _altered(node, resource, known)) is not None:
+                altered.append((response, operations))
+        except ApiException as error:
+            response.error_code, response.error_message = error.error, str(error)
+    if altered and not validate_only:
+        outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
+        for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
+            if outcome is not OperationResult.DONE:
+                response.error_code, response.error_message = (
+                    Errors.UNKNOWN_SERVER_ERROR,
+                    f"Not written: {outcome.value}",
+                )
+    return responses
+
+
+def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
+    """The path of a resource's settings under /config; None if the resource is unknown or has no settings."""
+    if resource.resource_type == ConfigResourceType.TOPIC:
+        return f"topics/{resource.resource_name}" if node.has_topic(resource.resource_name) else None
+    return (
+        broker_configs.entity_of(node, resource.resource_name)
+        if resource.resource_type == ConfigResourceType.BROKER
+        else None
+    )
+
+
+def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> ZnodeSteps[dict[str, Known]]:
+    """Reads the settings of the resources, by their paths under /config."""
+    entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
+    paths = [f"{znodes.CONFIG}/{each}" for each in entities]
+    nodes = (yield from read_nodes(paths)) if paths else []
+    known: dict[str, Known] = {}
+    for entity, path, found in zip(entities, paths, nodes, strict=True):
+        try:
+            known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
+        except TableError:
+            known[entity] = Known({}, has_znode=True)  # Kafka, too, treats an unreadable znode as empty.
+    return known
+
+
+def _altered(
+    node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
+) -> list[Operation] | None:
+    """The writes that alter a resource's settings; None if nothing changes."""
+    entity = _entity_of(node, resource)
+    if resource.resource_type == ConfigResourceType.BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        changed = broker_configs.altered(node, resource, known[entity].configs)
+        return None if changed is None else _written(entity, known[entity], changed)
+    if resource.resource_type != ConfigResourceType.TOPIC:
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
+    if not resource.resource_name:
+        Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
+    name = resource.resource_name
+    configs = {**known[entity].configs} if entity is not None else {}
+    for each in resource.configs:
+        apply_operation(configs, each)
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{name}' does not exist.")
+    try:
+        validate_topic_configs(configs)
+    except ApiException as error:
+        if not str(error).startswith("Invalid value"):
+            raise
+        where = f"ConfigResource(type=TOPIC, name='{name}')"
+        Errors.INVALID_CONFIG.raise_for(f"Invalid config value for resource {where}: {error}")
+    return _written(entity, known[entity], configs)
+
+
+def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
+    path, data = f"{znodes.CONFIG}/{entity}", znodes.encode_config(configs)
+    note = Create(CHANGE_PATH, znodes.encode_config_change(entity), sequential=True)
+    return [SetData(path, data) if known.has_znode else Create(path, data), note]
+
+
+def describe_configs(
+    node: ConfigNode, request: DescribeConfigsRequest, version: int
+) -> ZnodeSteps[DescribeConfigsResponse]:
+    """The requested settings, or all settings, without Kafka's documentation texts.
+
+    A resource that is named twice is in the response once, so that a small request cannot cause a huge response.
+    """
+    known = yield from _known_configs(node, request.resources)
+    results, distinct = [], dict[tuple[int, str], DescribeConfigsResource]()
+    for each in request.resources:
+        distinct.setdefault((each.resource_type, each.resource_name), each)
+    for resource in distinct.values():
+        result = DescribeConfigsResult(
+            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+        )
+        try:
+            result.configs = _described(node, request, version, resource, known)
+        except ApiException as error:
+            result.error_code, result.error_message = error.error, str(error)
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _described(
+    node: ConfigNode,
+    request: DescribeConfigsRequest,
+    version: int,
+    resource: DescribeConfigsResource,
+    known: dict[str, Known],
+) -> list[DescribeConfigsResourceResult]:
+    entity, wanted = _entity_of(node, resource), resource.configuration_keys
+    if resource.resource_type == ConfigResourceType.BROKER:
+        broker_configs.check_name(node, resource.resource_name)
+        assert entity is not None, "the name is checked"
+        described = broker_configs.described(node, resource.resource_name, known[entity].configs, request, version)
+        return [each for each in described if not wanted or each.name in wanted]
+    if resource.resource_type != ConfigResourceType.TOPIC:
+        Errors.INVALID_REQUEST.raise_for(f"This node has no settings of type {resource.resource_type}.")
+    validate_topic_name(resource.resource_name)
+    if entity is None:
+        raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{resource.resource_name}' does not exist.")
+    configs = known[entity].configs
+    values = validate_topic_configs({name: value for name, value in configs.items() if name in TOPIC_CONFIGS})
+    return [
+        _setting(request, version, name, value, configs)
+        for name, value in values.items()
+        if not wanted or name in wanted
+    ]
+
+
+def _setting(
+    request: DescribeConfigsRequest, version: int, name: str, value: str, configs: Configs
+) -> DescribeConfigsResourceResult:
+    config, synonyms = TOPIC_CONFIGS[name], []
+    if name in configs:
+        synonyms.append(DescribeConfigsSynonym(name=name, value=value, source=ConfigSource.TOPIC_CONFIG))
+    if config.server and config.server_default:
+        synonyms.append(
+            DescribeConfigsSynonym(name=config.server, value=config.default, source=ConfigSource.DEFAULT_CONFIG)
+        )
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=False,
+        is_default=version == 0 and name not in configs,
+        config_source=source_of(name, configs),
+        is_sensitive=False,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=config.kind,
+        documentation=None,
+    )

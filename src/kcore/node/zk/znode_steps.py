@@ -1,0 +1,82 @@
+"""Steps that read and write znodes, and log: generators that yield effects, which the node's server performs.
+
+A generator gets the result of each effect back, so it reads like sequential code. A controller performs the effects as
+its own, fenced by `/controller_epoch` (`controller/zk/effects.py`); a broker's writes are not fenced.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
+
+from kcore.metadata.zookeeper.znode_operations import (
+    MOST_BYTES,
+    Delete,
+    Node,
+    Operation,
+    OperationResult,
+    ReadChildren,
+    ReadNodes,
+    WriteNodes,
+)
+from kcore.node.zk.notices import Notice, TextNotice
+
+T = TypeVar("T")
+MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
+
+
+@dataclass(frozen=True, slots=True)
+class LogNotice:
+    """Write a line to the operator's log. No result."""
+
+    notice: Notice
+
+
+ZnodeEffect: TypeAlias = ReadNodes | ReadChildren | WriteNodes | LogNotice
+ZnodeSteps: TypeAlias = Generator[ZnodeEffect, Any, T]  # As `controller.zk.effects.Steps`.
+
+
+def read_nodes(paths: Sequence[str], *, watch: bool = False) -> ZnodeSteps[list[Node | None]]:
+    """Reads the znode at each path; None where there is no znode."""
+    nodes: list[Node | None] = yield ReadNodes(paths, watch)
+    return nodes
+
+
+def read_node(path: str, *, watch: bool = False) -> ZnodeSteps[Node | None]:
+    """Reads one znode; None if it does not exist."""
+    [node] = yield from read_nodes([path], watch=watch)
+    return node
+
+
+def read_children(path: str, *, watch: bool = False) -> ZnodeSteps[list[str]]:
+    """The names of a znode's children, sorted; empty if the znode does not exist."""
+    [children] = yield ReadChildren([path], watch)
+    return sorted(children or [])
+
+
+def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> ZnodeSteps[list[OperationResult]]:
+    """The result of each operation. An operation with too much data is not sent: ZooKeeper would close the session."""
+    tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
+    outcomes: list[OperationResult]
+    if len(tried) == len(operations):
+        outcomes = yield WriteNodes(operations, atomic)
+        return outcomes
+    outcomes = [OperationResult.NOT_TRIED] * len(tried)
+    if tried and not atomic:
+        outcomes = yield WriteNodes(tried, atomic)
+    results = dict(zip(map(id, tried), outcomes, strict=True))
+    return [results.get(id(each), OperationResult.TOO_LARGE) for each in operations]
+
+
+def log_notice(notice: Notice) -> ZnodeSteps[None]:
+    """Writes a notice to the operator's log."""
+    yield LogNotice(notice)
+
+
+def pass_over(passed_over: set[str], errors: Iterable[Exception]) -> ZnodeSteps[None]:
+    """Logs each error, which names its znode, as a warning; a znode that does not change is logged once."""
+    for text in map(str, errors):
+        if text not in passed_over:
+            if len(passed_over) >= MOST_REMEMBERED:
+                passed_over.clear()
+            passed_over.add(text)
+            yield from log_notice(TextNotice(f"skipped an unreadable znode: {text}", "warning"))
