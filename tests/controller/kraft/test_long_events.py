@@ -215,7 +215,7 @@ def test_a_snapshot_takes_back_step_by_step_what_came_behind_its_end(loop: Timed
 @pytest.mark.parametrize(("way", "is_due"), [(frozenset[str](), False), (frozenset({SNAPSHOTS_AT_FIXED_BYTES}), True)])
 def test_a_snapshot_is_due_once_the_log_is_half_as_long_as_the_last_one(way: frozenset[str], is_due: bool) -> None:
     controller = controller_of(kafka_way=way, metadata_log_max_record_bytes_between_snapshots=100)
-    need = controller.snapshots
+    need = controller.snapshots.need
     need.begin(10, 0)
     need.has_size(1_000)
     need.count(499)

@@ -128,7 +128,7 @@ def state_at(port: int) -> float | None:
 @story
 async def test_quotas_and_throttles(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1) as cluster, page_of(cluster, 1) as page:
-        quotas, throttles = cluster.brokers[1].quotas, cluster.brokers[1].manager.quotas
+        quotas, throttles = cluster.brokers[1].handlers.quotas, cluster.brokers[1].manager.quotas
         quotas.requests.now_ms = lambda: 1_000_000
         owner = {(("user", "alice"),): {"producer_byte_rate": 10.0, "consumer_byte_rate": 50.0}}
         quotas.produce.record(owner, "alice", "c", 200.0, 1_000_000)

@@ -99,8 +99,11 @@ async def test_a_producer_is_throttled_for_the_bytes_of_its_requests(tmp_path: P
             await limit(cluster, producer_byte_rate=None)
             for _ in range(20):
                 assert (await send(alice, produce(VALUE), PRODUCE_VERSION)).throttle_time_ms == 0
-        assert broker.quotas.produce.counted == 3 * size
-        assert (broker.quotas.produce.throttled, broker.quotas.produce.throttled_ms) == (1, wait_ms(2 * size, quota))
+        assert broker.handlers.quotas.produce.counted == 3 * size
+        assert (broker.handlers.quotas.produce.throttled, broker.handlers.quotas.produce.throttled_ms) == (
+            1,
+            wait_ms(2 * size, quota),
+        )
 
 
 @story
@@ -149,7 +152,7 @@ async def test_a_throttled_consumer_gets_no_records_and_then_all(tmp_path: Path,
             answer = await send(alice, fetch(), FETCH_VERSION)
             assert (answer.responses, answer.throttle_time_ms) == ([], wait_ms(2 * size, quota))
             await until(lambda: muted(broker))
-        assert broker.quotas.fetch.counted == size
+        assert broker.handlers.quotas.fetch.counted == size
         async with await cluster.connect(1, "alice") as alice:
             await limit(cluster, consumer_byte_rate=2 * quota)
             assert (await send(alice, fetch(), FETCH_VERSION)).responses, "two responses of three"
@@ -158,7 +161,7 @@ async def test_a_throttled_consumer_gets_no_records_and_then_all(tmp_path: Path,
         async with await cluster.connect(1, "alice") as follower:
             answer = await send(follower, fetch(replica_id=2), FETCH_VERSION)
             assert answer.responses[0].partitions[0].records and not answer.throttle_time_ms
-        assert broker.quotas.fetch.counted == 2 * size, "the bytes of followers do not count"
+        assert broker.handlers.quotas.fetch.counted == 2 * size, "the bytes of followers do not count"
 
 
 @story
@@ -172,7 +175,7 @@ async def test_the_longer_of_two_throttle_times_counts(tmp_path: Path, authority
             answer = await send(alice, fetch(), FETCH_VERSION)
             assert (answer.responses, answer.throttle_time_ms) == ([], 1_000), "empty for the request quota, too"
             await until(lambda: muted(broker))
-        assert broker.quotas.fetch.counted == 0
+        assert broker.handlers.quotas.fetch.counted == 0
         await limit(cluster, producer_byte_rate=1.0, consumer_byte_rate=1.0)
         async with await cluster.connect(1, "alice") as alice:
             assert (await send(alice, produce(VALUE), PRODUCE_VERSION)).throttle_time_ms > 1_000_000
@@ -182,7 +185,7 @@ async def test_the_longer_of_two_throttle_times_counts(tmp_path: Path, authority
             assert answer.responses == [] and answer.throttle_time_ms > 1_000
             await until(lambda: muted(broker))
             assert requests.rates.throttled == before + 1, "the fetch counts once"
-            assert broker.quotas.fetch.counted == 0
+            assert broker.handlers.quotas.fetch.counted == 0
 
 
 @story

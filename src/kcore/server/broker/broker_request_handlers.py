@@ -85,6 +85,33 @@ def is_exempt(request: Message, version: int) -> bool:
     return isinstance(request, WriteTxnMarkersRequest)
 
 
+class WaitingRequests:
+    """The requests that wait for a response of the replicas, by their ids."""
+
+    def __init__(self) -> None:
+        self._futures: dict[int, asyncio.Future[Message]] = {}
+        self._last_id = 0
+
+    def __len__(self) -> int:
+        return len(self._futures)
+
+    def begin(self) -> tuple[int, asyncio.Future[Message]]:
+        """A new id, and the future of its response."""
+        self._last_id += 1
+        future = self._futures[self._last_id] = asyncio.get_running_loop().create_future()
+        return self._last_id, future
+
+    def answer(self, request_id: int, response: Message) -> None:
+        """Completes the request, unless it is forgotten."""
+        future = self._futures.pop(request_id, None)
+        if future is not None and not future.done():
+            future.set_result(response)
+
+    def forget(self, request_id: int) -> None:
+        """Drops a request whose client has disconnected."""
+        self._futures.pop(request_id, None)
+
+
 class BrokerRequestHandlers(ABC):
     """Handles the requests of clients and followers. A mode adds its view of the cluster and its admin requests."""
 
@@ -110,10 +137,9 @@ class BrokerRequestHandlers(ABC):
         self._authorizer = authorizer
         self._manager, self._logs = manager, logs
         self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms, self._topic_creation, self._quotas = date_ms, topic_creation, quotas
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._date_ms, self._topic_creation, self.quotas = date_ms, topic_creation, quotas
+        self._waiting = WaitingRequests()
         self._record_checks = RecordChecks()
-        self._requests = 0
 
     @abstractmethod
     def view(self, listener: str) -> ClusterView:
@@ -137,9 +163,7 @@ class BrokerRequestHandlers(ABC):
 
     def answer(self, request_id: int, response: Message) -> None:
         """Completes the waiting request with its response."""
-        future = self._waiting.pop(request_id, None)
-        if future is not None and not future.done():
-            future.set_result(response)
+        self._waiting.answer(request_id, response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
@@ -148,7 +172,7 @@ class BrokerRequestHandlers(ABC):
             answer = await self._checked(context, request)
         finally:
             if isinstance(request, ProduceRequest):  # Also a refused request: its bytes have arrived.
-                self._quotas.produced(context, answer)
+                self.quotas.produced(context, answer)
         if answer is not None:
             await made_to_fit(answer)
         return answer
@@ -188,7 +212,7 @@ class BrokerRequestHandlers(ABC):
             case FetchRequest():
                 may_read = fetch_right(authorization, request, context.version)
                 is_consumer = replica_of(request, context.version)[0] == CONSUMER_REPLICA_ID
-                quota = ConsumerQuota(self._quotas, context) if is_consumer else None
+                quota = ConsumerQuota(self.quotas, context) if is_consumer else None
                 return await self._waited(
                     context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read, quota)
                 )
@@ -248,17 +272,14 @@ class BrokerRequestHandlers(ABC):
 
     async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
         """Starts the request at the replicas and waits for their response; None if the client disconnects first."""
-        self._requests += 1
-        request_id = self._requests
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[request_id] = future
+        request_id, future = self._waiting.begin()
         start(request_id, self._now_ms())
         self._perform()
         if future.done():
             return future.result()
         answer = await context.while_here(future)
         if answer is None:
-            self._waiting.pop(request_id, None)
+            self._waiting.forget(request_id)
             self._manager.forget(request_id)
         return answer
 

@@ -142,7 +142,6 @@ class BrokerServer(ABC):
         """Creates the replicas and the connections to other nodes; the mode then adds its request handlers."""
         sessions = FetchSessionCache(self.config.max_incremental_fetch_session_cache_slots, SystemRandom().randrange)
         manager = self.manager = ReplicaManager(self.config, -1, self.logs, sessions)
-        self.quotas = ByteQuotas(self._throttle())
         self.fetchers = BrokerFetchers(manager, self._endpoint, now_ms, self.perform, self._dialer)
         self._verifier = TransactionVerifier(manager, self._endpoint, self._verified, self._dialer)
         self._isr_channel = self._to_controller("to-controller-alter-partition")
@@ -168,7 +167,7 @@ class BrokerServer(ABC):
             "perform": self.perform,
             "next_producer_id": self._next_producer_id,
             "topic_creation": self._topic_creation,
-            "quotas": self.quotas,
+            "quotas": ByteQuotas(self._throttle()),
         }
 
     async def _listen(
@@ -183,7 +182,7 @@ class BrokerServer(ABC):
 
         Raises OSError if an address is in use; TlsError.
         """
-        credentials, throttle = self._credentials(), self.quotas.requests
+        credentials, throttle = self._credentials(), self.handlers.quotas.requests
         handler = throttled(audited(self.handlers.handle, self.audit, wall_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
         parts = ServerParts(

@@ -134,7 +134,7 @@ def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _of_quotas(server: KraftBrokerServer) -> Iterable[Family]:
-    quotas, throttles, at_ms = server.quotas, server.manager.quotas, server.quotas.requests.now_ms()
+    quotas, throttles, at_ms = server.handlers.quotas, server.manager.quotas, server.handlers.quotas.requests.now_ms()
     of_clients = {"Produce": quotas.produce, "Fetch": quotas.fetch, "Request": quotas.requests.rates}
     for kind, rates in of_clients.items():
         name, unit = ("request_time", "percent") if kind == "Request" else ("byte_rate", "bytes a second")
