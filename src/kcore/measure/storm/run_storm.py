@@ -6,6 +6,7 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from kcore.collector import rare_collections
 from kcore.errors import KcoreError, TargetError
 from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
@@ -94,7 +95,8 @@ def run(
                 options = profile.java_options if profile else ()
                 made = RunSecurity.made(cell.target.security)
                 client = read_client(plan.command_config) if cell.target.addresses else made.client
-                with started(cell.target, plan.controllers, plan.heap, options, made) as processes:
+                # A garbage collection during a scenario would take processors from the measured controllers.
+                with started(cell.target, plan.controllers, plan.heap, options, made) as processes, rare_collections():
                     asyncio.run(_CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client).run())
         except (KcoreError, OSError) as error:
             log_line(f"{cell}: {error}")
