@@ -8,7 +8,7 @@ import pytest
 
 from hollow.secured_controllers import MECHANISMS, Behind, opened, quorum_at, self_signed, showing, trusting, user
 from hollow.test_fleet import OPTIONS, started
-from hollow.watched import MINUTE, Watched, watching
+from hollow.watched import FETCH_VERSION, MINUTE, Watched, answered, batch, fetched, says, watching
 from kcore._ext import hollow as kernel
 from kcore.errors import TargetError
 from kcore.measure.hollow import quorum_client
@@ -16,8 +16,8 @@ from kcore.measure.hollow.fleet import Fleet, State
 from kcore.measure.hollow.secured import loop_of
 from kcore.net.security.tls import TlsSettings
 from kcore.server.properties.security import client_security_of
-from net.authority import Authority
-from net.loops import story, until
+from net.authority import Authority, server_tls
+from net.loops import raw_server, story, until
 
 
 @pytest.fixture
@@ -221,6 +221,24 @@ async def test_the_third_refusal_in_a_row_is_final(what: str, authority: Authori
             assert ends(watched) == ["closed", "closed", "refused"]
             assert all(each.decode().startswith(said) for each in watched.details("closed"))
             assert watched.details("refused")[0].decode().startswith(said)
+
+
+@story
+async def test_bytes_over_tls_are_all_decrypted(authority: Authority) -> None:
+    """The loop drops none of them unread, as it does on plain connections."""
+    big = batch(0, 20_000)
+    talk = says(answered(1, fetched(big, 20_000), FETCH_VERSION))
+    watched = Watched(loop=loop_of(client_security_of(trusting(authority)), frame_bytes=1 << 20, timeout_ns=MINUTE))
+    async with (
+        raw_server(talk, server_tls(authority.keystore("server"))) as port,
+        watching(port, links=(), watched=watched),
+    ):
+        for row in (0, watched.add()):
+            watched.loop.connect(row, kernel.FETCHES, f"127.0.0.1:{port}", "localhost")
+            watched.loop.fetch(row, True)
+            await until(lambda row=row: watched.loop.position(row)[0] == 20_000)
+        await until(lambda: watched.bytes == big)
+        assert dict(watched.loop.counters())["dropped_bytes"] == 0
 
 
 @story

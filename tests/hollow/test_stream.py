@@ -14,6 +14,7 @@ from net.loops import Talk, raw_server, read_correlation_id, story, until
 
 KEPT_A_LINK = 1 << 10
 HEADER_END = 61
+MOST_AT_FIRST, LEAST_DROPPED = 1 << 14, 1 << 12  # FIRST_BYTES and LEAST_DROPPED of engine.rs.
 
 
 def answer(*batches: bytes, high_watermark: int = 1_000_000, correlation_id: int = 1, **fields: object) -> bytes:
@@ -89,6 +90,44 @@ async def test_an_answer_may_come_in_any_pieces_and_end_inside_a_batch(size: int
         await until(lambda: watched.loop.position(0)[:2] == (6, 4))
         assert watched.bytes == b"".join(whole)
         assert dict(watched.loop.counters())["fetches"] == 1
+
+
+def dropped(watched: Watched) -> int:
+    return dict(watched.loop.counters())["dropped_bytes"]
+
+
+@pytest.mark.parametrize("size", [100, 5_000, 1 << 20])
+@story
+async def test_batches_that_another_broker_has_read_are_dropped_unread(size: int) -> None:
+    """The next batch is new: the tape has it whole, so exactly the bytes of the known batches were dropped."""
+    known, new = [batch(0, 20_000), batch(20_000, 3), batch(20_003, 20_000)], batch(40_003, 20_000, epoch=4)
+    before, whole = answer(*known), answer(*known, new)
+    pieces = [whole[at : at + size] for at in range(0, len(whole), size)]
+    async with fetching(in_turn(says(before), says(*pieces))) as (watched, port):
+        await until(lambda: watched.loop.position(0)[0] == 40_003)
+        assert dropped(watched) == 0
+        row = another(watched, port)
+        await until(lambda: watched.loop.position(row)[:2] == (60_003, 4))
+        await until(lambda: len(watched.bytes) >= len(whole) - 200)
+        assert watched.bytes == b"".join([*known, new])
+        most_read = MOST_AT_FIRST if size > MOST_AT_FIRST else 2 * size + LEAST_DROPPED
+        big = len(known[0]) + len(known[2])
+        assert big - 2 * (most_read + LEAST_DROPPED) < dropped(watched) < big
+        assert dict(watched.loop.counters())["fetched_bytes"] == len(before) + len(whole) - 2 * 4
+
+
+@story
+async def test_a_connection_that_ends_in_dropped_bytes_begins_again_at_the_last_whole_batch() -> None:
+    known = [batch(0, 10), batch(10, 20_000)]
+    whole = answer(*known)
+    talk = in_turn(says(whole), says(whole[:-5_000], then_closes=True))
+    async with fetching(talk) as (watched, port):
+        await until(lambda: watched.loop.position(0)[0] == 20_010)
+        row = another(watched, port)
+        await until(lambda: watched.details("closed"))
+        assert watched.details("closed") == [b"the peer closed the connection"]
+        assert dropped(watched) > len(known[1]) / 2
+        assert watched.loop.position(row)[0] == 0  # The answer was not whole.
 
 
 @story

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import wraps
@@ -94,7 +95,7 @@ async def fenced(context: RequestContext, message: Any) -> Any:
 
 
 @asynccontextmanager
-async def raw_server(talk: Talk) -> AsyncIterator[int]:
+async def raw_server(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """A peer that says what it likes; gives its port."""
     tasks: set[asyncio.Task[None]] = set()
 
@@ -107,7 +108,7 @@ async def raw_server(talk: Talk) -> AsyncIterator[int]:
         writer.transport.abort()
         tasks.discard(task)
 
-    server = await asyncio.start_server(accepted, "127.0.0.1", 0)
+    server = await asyncio.start_server(accepted, "127.0.0.1", 0, ssl=tls)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:

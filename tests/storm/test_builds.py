@@ -1,6 +1,7 @@
 """Labels and builds of targets: in rows, on the page, in the terminal, and in `kcore compare`."""
 
 import json
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -174,3 +175,32 @@ def test_compare_says_how_the_builds_of_a_target_differ(tmp_path: Path) -> None:
 
 def test_a_path_is_no_folder_in_the_name_of_a_profile() -> None:
     assert file_name("kafka:/opt/my kafka", 3, 10_000) == "profile-kafka-opt-my-kafka-3x10k"
+
+
+@pytest.mark.parametrize(
+    ("target", "most", "refused"),
+    [
+        ("kcore-kraft", 1_366, "a controller of kcore-kraft has descriptors for 1,025"),
+        ("kcore-kraft", 1_368, ""),
+        (RELEASE, 1_281, "the storm has descriptors for 1,025"),
+        (RELEASE, 1_282, ""),
+        ("kcore-kraft", resource.RLIM_INFINITY, ""),
+    ],
+)
+def test_a_storm_of_more_connections_than_descriptors_does_not_begin(
+    target: str, most: int, refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (100, most))
+    plan = StormPlan(targets=(target,), brokers=(20, 513))
+    if not refused:
+        return run_storm.check_descriptors(plan)
+    with pytest.raises(TargetError, match=f"513 brokers have 1,026 connections, and {refused}"):
+        run_storm.check_descriptors(plan)
+
+
+def test_brokers_on_executors_use_no_descriptors_of_the_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (100, 1_000))
+    plan = StormPlan(targets=("127.0.0.1:9093",), brokers=(1_000,))
+    with pytest.raises(TargetError, match="the storm has descriptors for 744"):
+        run_storm.check_descriptors(plan)
+    run_storm.check_descriptors(replace(plan, master="local[2]"))

@@ -12,6 +12,7 @@ from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_dire
 from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
+from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.target import KAFKA
 from kcore.measure.report.exits import Exit
@@ -131,6 +132,7 @@ def run(
 ) -> Exit:
     """Runs the plan, prints and writes the results. After Ctrl-C or SIGTERM it does so with the finished rows."""
     try:
+        storms.check_descriptors(plan)
         storms.check_targets(plan)
         if plan.profile:
             check_can_profile(plan)
@@ -141,6 +143,7 @@ def run(
         return Exit.FAILED
     except PlanError as error:
         fail(str(error))
+    use_all_descriptors()
     progress = wide_console(stderr=True)
     for line in plan.left_out():
         print_line(progress, f"left out: {line}")

@@ -38,6 +38,7 @@ _RECONNECT_S: Final = (0.05, 0.5)  # The bounds of the random pause before a rec
 _UNKNOWN_EPOCH: Final = -1
 _WATCH_S: Final = 0.02  # The pause between two polls in `Fleet.watch`.
 _NOT_KNOWN: Final = -1  # The high watermark in a response of a leader that does not know it yet.
+LINKS: Final = 2  # A broker's connections: heartbeats and fetches.
 OBSERVER_ID: Final = -1  # The replica id of an anonymous Fetch.
 
 

@@ -1,13 +1,15 @@
 """Runs a plan cell by cell: starts controllers and brokers, runs the scenarios in order, stops everything."""
 
 import asyncio
+import resource
 from collections.abc import Callable, Sequence
 from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from kcore.collector import rare_collections
 from kcore.errors import KcoreError, TargetError
-from kcore.measure.hollow.fleet import Fleet, Options, cluster_of
+from kcore.measure.hollow.fleet import LINKS, Fleet, Options, cluster_of
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.hollow.secured import tls_of
 from kcore.measure.processes.controller_quorum import ControllerQuorum
@@ -25,6 +27,7 @@ from kcore.measure.storm.report_rows import Row, failed_row, row_of
 from kcore.measure.storm.run_security import RunSecurity, read_client
 from kcore.measure.storm.storm_plan import FIRST, Cell, StormPlan
 from kcore.measure.storm.targets import Left, clear_away, free_ids, started
+from kcore.net.limits.admission import KEPT_FOR_FILES
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import NoOpRecord
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 LogLine = Callable[[str], None]
 
 _WAIT_S: Final = 120.0  # All time-outs are for a usual size; `Cell.patience` multiplies them.
+_OTHER_DESCRIPTORS: Final = 256  # For files, jars and other connections of a process.
 _SCENARIO_S: Final = 900.0  # All waits have shorter time-outs; this ends anything else that hangs.
 
 
@@ -49,6 +53,28 @@ def check_targets(plan: StormPlan) -> None:
             security = read_client(plan.command_config)
             tls_of(security)
             asyncio.run(Quorum(target.addresses, random=Random(plan.seed), security=security).check_listens())
+
+
+def check_descriptors(plan: StormPlan) -> None:
+    """Raises a TargetError if a process of the run may not open descriptors for the connections of all brokers.
+
+    The hard limit counts, since each process raises its own limit to it.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most == resource.RLIM_INFINITY:
+        return
+    room = {} if plan.master else {"the storm": most - _OTHER_DESCRIPTORS}
+    for target in plan.parsed():
+        if target.is_started and not target.in_zookeeper:
+            kept = most // KEPT_FOR_FILES if target.is_kcore else _OTHER_DESCRIPTORS
+            room[f"a controller of {target.name}"] = most - kept
+    wanted = max(plan.brokers) * LINKS
+    for process, places in room.items():
+        if wanted > places:
+            raise TargetError(
+                f"{max(plan.brokers):,} brokers have {wanted:,} connections, and {process} has descriptors for "
+                f"{places:,}: raise the hard limit of open files (ulimit -Hn), which is {most:,}"
+            )
 
 
 def check_builds(plan: StormPlan) -> None:
@@ -94,7 +120,8 @@ def run(
                 options = profile.java_options if profile else ()
                 made = RunSecurity.made(cell.target.security)
                 client = read_client(plan.command_config) if cell.target.addresses else made.client
-                with started(cell.target, plan.controllers, plan.heap, options, made) as processes:
+                # A garbage collection during a scenario would take processors from the measured controllers.
+                with started(cell.target, plan.controllers, plan.heap, options, made) as processes, rare_collections():
                     asyncio.run(_CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client).run())
         except (KcoreError, OSError) as error:
             log_line(f"{cell}: {error}")

@@ -34,6 +34,7 @@ pub struct Counters {
     pub heartbeats: u64,
     pub fetches: u64,
     pub fetched_bytes: u64,
+    pub dropped_bytes: u64, // bytes of fetch answers that the kernel has not copied
     pub connections: u64,
     pub closed: u64,
     pub errors: u64,
@@ -77,6 +78,9 @@ pub struct Engine {
 }
 
 const SCRATCH_BYTES: usize = 1 << 18;
+/// The most bytes of a read that may find a batch whose rest can be dropped.
+const FIRST_BYTES: usize = 1 << 14;
+const LEAST_DROPPED: usize = 1 << 12; // Fewer bytes are read with those behind them.
 /// The loop reads fetch answers for this time before it serves heartbeats and their answers.
 pub const SLICE_NS: i64 = 1_000_000;
 
@@ -250,13 +254,26 @@ impl Engine {
             }
             self.on_connected(row, which, now);
         }
-        while let Some(count) = self.brokers[row].links[which].read(scratch)? {
-            self.take(row, which, &scratch[..count], now)?;
-            if count < scratch.len() && !ends && self.brokers[row].links[which].ends_short() {
-                break;
+        let mut most = FIRST_BYTES;
+        loop {
+            let link = &mut self.brokers[row].links[which];
+            let unneeded = link.unneeded(&self.tape).min(scratch.len());
+            let drops = unneeded >= LEAST_DROPPED;
+            let wanted = if drops { unneeded } else { most };
+            let buffer = &mut scratch[..wanted];
+            let Some(count) = (if drops { link.discard(buffer) } else { link.read(buffer) })? else { return Ok(()) };
+            let is_empty = count < wanted && !ends && link.ends_short();
+            if drops {
+                self.counters.dropped_bytes += count as u64;
+                most = FIRST_BYTES;
+            } else {
+                self.take(row, which, &scratch[..count], now)?;
+                most = scratch.len();
+            }
+            if is_empty {
+                return Ok(());
             }
         }
-        Ok(())
     }
 
     fn take(&mut self, row: usize, which: usize, bytes: &[u8], now: i64) -> Result<(), Fault> {

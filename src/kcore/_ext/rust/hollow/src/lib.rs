@@ -361,6 +361,7 @@ impl Loop {
             ("heartbeats", counted.heartbeats),
             ("fetches", counted.fetches),
             ("fetched_bytes", counted.fetched_bytes),
+            ("dropped_bytes", counted.dropped_bytes),
             ("connections", counted.connections),
             ("closed", counted.closed),
             ("errors", counted.errors),

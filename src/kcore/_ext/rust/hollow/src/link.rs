@@ -238,6 +238,22 @@ impl Link {
         self.wire.as_mut().map_or(Ok(None), |wire| wire.read(scratch))
     }
 
+    /// The number of bytes to come that nobody needs and that `discard` may drop.
+    pub fn unneeded(&self, tape: &Tape) -> usize {
+        match (&self.reader, &self.wire) {
+            (Reader::Fetch(reader), Some(wire)) if wire.may_discard() => reader.unneeded(tape),
+            _ => 0,
+        }
+    }
+
+    /// Drops bytes of a fetch answer, at most the buffer's length: returns their number; None if the socket has none.
+    pub fn discard(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, Fault> {
+        let (Reader::Fetch(reader), Some(wire)) = (&mut self.reader, &mut self.wire) else { return Ok(None) };
+        let found = wire.discard(scratch)?;
+        reader.skip(found.unwrap_or(0));
+        Ok(found)
+    }
+
     /// True if a read of fewer bytes than wanted leaves the socket empty.
     pub fn ends_short(&self) -> bool {
         self.wire.as_ref().is_none_or(Wire::ends_short)

@@ -76,6 +76,19 @@ impl FetchReader {
         }
     }
 
+    /// The number of bytes to come, up to the end of a batch, that neither the broker nor the tape needs.
+    pub fn unneeded(&self, tape: &Tape) -> usize {
+        match self.part {
+            Part::Records(_) => self.records.unneeded(tape),
+            Part::Head | Part::Rest(_) => 0,
+        }
+    }
+
+    /// Notes that the next `count` bytes, at most `unneeded`, were dropped.
+    pub fn skip(&mut self, count: usize) {
+        self.records.advance(count);
+    }
+
     /// Moves bytes from `fresh` to `kept` until it has `until` bytes.
     fn keep(&mut self, fresh: &mut &[u8], until: usize) {
         let (taken, rest) = fresh.split_at(until.saturating_sub(self.kept.len()).min(fresh.len()));
@@ -167,30 +180,42 @@ impl RecordReader {
             };
             let (piece, rest) = fresh.split_at(wanted.min(self.left).min(fresh.len()));
             *fresh = rest;
-            self.left -= piece.len();
             if !self.is_cut {
                 self.on_piece(piece, tape, now);
             }
+            self.advance(piece.len());
         }
         self.left == 0
     }
 
+    fn unneeded(&self, tape: &Tape) -> usize {
+        match &self.batch {
+            _ if self.is_cut => self.left,
+            Some(batch) if tape.has(batch) => batch.size - self.at,
+            _ => 0,
+        }
+    }
+
     fn on_piece(&mut self, piece: &[u8], tape: &mut Tape, now: i64) {
-        let at = self.at;
-        self.at += piece.len();
         if let Some(batch) = self.batch {
-            tape.play(&batch, &self.header, at, piece, now);
-        } else {
-            self.header[at..self.at].copy_from_slice(piece);
-            if self.at < HEADER_END {
-                return;
-            }
-            self.batch = answers::batch(&self.header).filter(|batch| batch.size - HEADER_END <= self.left);
+            return tape.play(&batch, &self.header, self.at, piece, now);
+        }
+        let end = self.at + piece.len();
+        self.header[self.at..end].copy_from_slice(piece);
+        if end == HEADER_END {
+            let left = self.left - piece.len();
+            self.batch = answers::batch(&self.header).filter(|batch| batch.size - HEADER_END <= left);
             self.is_cut = self.batch.is_none();
             if let Some(batch) = self.batch {
                 tape.play(&batch, &self.header, HEADER_END, &[], now);
             }
         }
+    }
+
+    /// Moves the place in the records; at the end of a batch, also the position.
+    fn advance(&mut self, count: usize) {
+        self.left -= count;
+        self.at += count;
         if let Some(batch) = self.batch.filter(|batch| batch.size == self.at) {
             self.position = (batch.last_offset + 1, batch.leader_epoch);
             (self.batch, self.at) = (None, 0);

@@ -28,12 +28,17 @@ impl Tape {
         self.coming.capacity()
     }
 
+    /// True if the tape has the whole batch.
+    pub fn has(&self, batch: &Batch) -> bool {
+        batch.last_offset < self.next_offset
+    }
+
     /// Adds a piece of a batch, which begins at byte `at` of the batch, unless it is known or leaves a gap.
     ///
     /// If a broker's connection ends within a batch, other brokers add the missing bytes: none of them has a position
     /// beyond an incomplete batch.
     pub fn play(&mut self, batch: &Batch, header: &[u8; HEADER_END], at: usize, piece: &[u8], now: i64) {
-        if batch.base_offset > self.next_offset || batch.last_offset < self.next_offset {
+        if batch.base_offset > self.next_offset || self.has(batch) {
             return;
         }
         if !self.coming.starts_with(header) {

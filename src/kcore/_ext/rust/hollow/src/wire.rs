@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use mio::net::TcpStream;
+use rustix::io::{retry_on_intr, Errno};
+use rustix::net::{recv, RecvFlags};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -98,6 +100,23 @@ impl Wire {
                 Err(_) => {}
             }
         }
+    }
+
+    /// Drops received bytes, at most the buffer's length: returns their number; None if the socket has none.
+    ///
+    /// Linux does not copy them: MSG_TRUNC, tcp(7). Other systems copy them to `scratch`.
+    pub fn discard(&mut self, scratch: &mut [u8]) -> Result<Option<usize>, Fault> {
+        match retry_on_intr(|| recv(&self.stream, &mut *scratch, RecvFlags::TRUNC)) {
+            Ok((_, 0)) => Err(ended()),
+            Ok((_, count)) => Ok(Some(count)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(std::io::Error::from(error).into()),
+        }
+    }
+
+    /// True if `discard` may be called: the bytes of a TLS session must be decrypted.
+    pub fn may_discard(&self) -> bool {
+        self.session.is_none()
     }
 
     /// True if a read of fewer bytes than wanted leaves the socket empty: bytes of a TLS session are records.
