@@ -51,10 +51,10 @@ class Pair:
 
     async def say(self, frames: list[bytes]) -> list[list[bytes]]:
         """What each connection gets for these frames, in pieces of any size; all that comes until it ends."""
-        server = self.server._handlers._server
+        server = self.server.handlers._server
         assert server is not None
         answers: list[list[bytes]] = []
-        for end, adopter in zip(self.ends, (self.server._handlers._compiled, None), strict=True):
+        for end, adopter in zip(self.ends, (self.server.handlers._compiled, None), strict=True):
             server.adopter = adopter
             data, found = b"".join(frames), list[bytes]()
             while data:
@@ -68,7 +68,7 @@ class Pair:
                 except (EOFError, ConnectionError):
                     break
             answers.append(found)
-        server.adopter = self.server._handlers._compiled
+        server.adopter = self.server.handlers._compiled
         return answers
 
 
@@ -78,7 +78,7 @@ def _fetch(end: Observer, random: Random, server: QuorumServer, version: int) ->
     if random.random() < 0.15:
         changes = random.choice(
             [
-                {"fetch_offset": random.randrange(server.log.end_offset + 3)},
+                {"fetch_offset": random.randrange(server.node.log.end_offset + 3)},
                 {"last_fetched_epoch": random.randrange(-1, end.epoch + 2)},
                 {"current_leader_epoch": random.randrange(end.epoch + 2)},
                 {"max_bytes": random.choice((0, 1, 100, 5_000))},
@@ -103,7 +103,7 @@ async def test_the_same_bytes_for_the_same_requests(tmp_path: Path, seed: int) -
             version = random.choice(VERSIONS) if random.random() < 0.1 else version
             for _ in range(random.choice((0, 0, 1, 3))):
                 append(server, [bytes(random.randrange(1, 900))])
-            await until(lambda: server.node.high_watermark == server.log.end_offset)
+            await until(lambda: server.node.high_watermark == server.node.log.end_offset)
             first, _ = pair.ends
             frames = [_fetch(first, random, server, version) for _ in range(random.choice((1, 1, 1, 2, 4)))]
             if random.random() < 0.1:
