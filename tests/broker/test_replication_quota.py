@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from kcore.controller.zk.admin.broker_configs import THROTTLES
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
 from kcore.broker.replicas.broker_config import BrokerConfig
@@ -17,6 +16,7 @@ from kcore.broker.replicas.replication_quota import (
     ReplicationQuota,
     ReplicationQuotas,
 )
+from kcore.node.zk.admin.broker_configs import THROTTLES
 from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from kcore.wire.codec import encode
 

@@ -11,7 +11,7 @@ from broker.test_isr_changes import T, change
 from broker.test_isr_changes import answer as isr_answer
 from controller.kraft.active import Active
 from controller.kraft.broker_clusters import SESSION_MS, a_heartbeat, a_registration
-from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
+from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, pipeline_of, setting, settings_of
 from harness.turns import mixed, play
 from kcore.broker.directories.assignments import BATCHING_MS, MAX_BACKOFF_MS
 from kcore.broker.directories.failures import DirectoryFailures
@@ -166,12 +166,12 @@ def test_a_refused_append_has_it_and_all_behind_it_decided_once_more(handle: Any
     _append_control(stage)
     _append_control(stage)
     stage.submit(outputs)
-    assert len(stage.controller._uncommitted) == count + committed, "each append once"
+    assert len(pipeline_of(stage.controller).uncommitted) == count + committed, "each append once"
     stage.commit()
     wanted = [*range(begin - committed, begin), *range(begin + 2, begin + 2 + count)]
     assert settings_of(stage.controller.context) == {f"at-{at}": "1" for at in wanted}
     assert [*stage.answers] == [*(f"before-{place}" for place in range(committed)), *range(count)]
-    assert not stage.controller._uncommitted and stage.controller.stable == stage.node.next_offset
+    assert not pipeline_of(stage.controller).uncommitted and stage.controller.stable == stage.node.next_offset
 
 
 def test_a_refused_append_is_refused_again_until_it_is_written(handle: Any) -> None:

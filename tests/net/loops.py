@@ -12,6 +12,7 @@ from kcore import schema as s
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.server import RequestContext, Server
 from kcore.wire.codec import encode
+from net.transitions import watched_transitions
 
 GENEROUS_S = 600  # No test takes that long, beside whatever work; one that hangs ends.
 QUICK = Limits(close_s=0.1)
@@ -23,11 +24,12 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """An async test: it leaves no task behind, and no exception that nobody saw."""
+    """An async test: it leaves no task behind, no exception that nobody saw, and no illegal state of a connection."""
 
     @wraps(test)
     def run(*arguments: Any, **options: Any) -> None:
-        asyncio.run(on_each_loop(*arguments, **options))
+        with watched_transitions(keeps=False):
+            asyncio.run(on_each_loop(*arguments, **options))
 
     async def on_each_loop(*arguments: Any, **options: Any) -> None:
         unseen: list[dict[str, Any]] = []

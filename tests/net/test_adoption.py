@@ -3,10 +3,10 @@
 import asyncio
 import os
 import socket
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -15,7 +15,8 @@ from kcore.net import adoption
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.served_connection import ServedConnection
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from net.loops import fenced, heartbeat_answer, request_frame, story, until
 from net.test_server import raw_client, rest, still_serves
 
@@ -39,39 +40,48 @@ class Now:
 class Holder:
     """An adopter that wants every connection, and does nothing with it."""
 
-    def __init__(self, server: Server, wants: bool = True) -> None:
-        self.server, self.wants = server, wants
+    def __init__(self, wants: bool = True) -> None:
+        self.wants, self.direct = wants, Now()
         self.held: dict[AdoptedConnection, int] = {}
         self.times = 0
-        server.adopter = self
-        server.direct = self.direct = Now()
 
     def plan(self, direct: Direct, response: Any) -> Adoption | None:
         return self._take if self.wants else None
 
-    def _take(self, connection: AdoptedConnection, descriptor: int) -> None:
+    def _take(self, connection: AdoptedConnection, descriptor: int) -> Callable[[], None]:
         self.times += 1
-        connection.end = lambda: self._end(connection)
         self.held[connection] = descriptor
+        return lambda: self._end(connection)
 
     def _end(self, connection: AdoptedConnection) -> None:
         os.close(self.held.pop(connection))
-        self.server.adopted_ended(connection, "closed")
+        connection.ended("closed")
 
     def only(self) -> tuple[AdoptedConnection, socket.socket]:
         [(connection, descriptor)] = self.held.items()
         return connection, socket.socket(fileno=os.dup(descriptor))
 
-    def hand_back(self, received: bytes = b"", unwritten: bytes = b"", *, recalled: bool = True) -> None:
-        [connection] = self.held
-        connection.is_recalled = recalled
-        self.server.take_back(connection, self.held.pop(connection), received, unwritten)
+    def hand_back(
+        self,
+        received: bytes = b"",
+        unwritten: bytes = b"",
+        *,
+        recalled: bool = True,
+        of: AdoptedConnection | None = None,
+    ) -> None:
+        connection = of or next(iter(self.held))
+        if recalled:
+            connection.recall()
+        connection.hand_back(self.held.pop(connection), received, unwritten)
 
 
 @asynccontextmanager
 async def holding(limits: Limits | None = None, *, wants: bool = True) -> AsyncIterator[tuple[Server, Holder]]:
-    server = await serve("127.0.0.1", 0, fenced, APIS, limits=limits)
-    holder = Holder(server, wants)
+    """Without `DirectConnections`: all connections have a transport."""
+    holder = Holder(wants)
+    with patch("kcore.net.server.is_supported", lambda: False):
+        parts = ServerParts(direct=holder.direct, adopter=holder)
+        server = await serve("127.0.0.1", 0, fenced, APIS, limits=limits, parts=parts)
     async with server:
         yield server, holder
 
@@ -95,8 +105,12 @@ async def test_a_connection_is_given_away_with_its_socket_open_and_taken_back() 
         await assert_answered(reader, 1)
         connection, ours = holder.only()
         with ours:
-            assert not server.connections and server.adopted == {connection} and len(server.admission) == 1
-            await until(lambda: not server.tasks)
+            assert (
+                not server.connections.served
+                and server.connections.adopted == {connection}
+                and len(server.connections.admission) == 1
+            )
+            await until(lambda: not server.connections.tasks)
             ours.send(b"from another loop")
             assert await reader.readexactly(17) == b"from another loop"
             writer.write(ask(2))
@@ -119,7 +133,8 @@ def _waiting(ours: socket.socket) -> int:
 @story
 async def test_what_was_received_and_what_was_not_written_come_back_in_order() -> None:
     """A whole frame and half of one, before what the socket has; the rest of an answer before the next one."""
-    async with holding() as (server, holder), raw_client(server) as (reader, writer):
+    limits = Limits(frame_bytes=1 << 20)  # Bytes in another order are refused.
+    async with holding(limits) as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await assert_answered(reader, 1)
         later = ask(3) + ask(4)
@@ -168,7 +183,7 @@ async def test_closing_ends_adopted_connections() -> None:
         writer.write(ask(1))
         await assert_answered(reader, 1)
         await server.close()
-        assert await rest(reader) == b"" and not server.adopted
+        assert await rest(reader) == b"" and not server.connections.adopted
 
 
 @story
@@ -176,7 +191,7 @@ async def test_a_connection_that_comes_back_while_the_server_closes_is_closed() 
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await assert_answered(reader, 1)
-        server.closing = True
+        server.connections.closing = True
         holder.hand_back(ask(2))
         assert await rest(reader) == b""
         assert server.metrics.connections_closed == 1
@@ -190,10 +205,10 @@ async def test_what_the_adopter_closes_is_counted(why: str) -> None:
         await assert_answered(reader, 1)
         [(connection, descriptor)] = holder.held.items()
         os.close(descriptor)
-        server.adopted_ended(connection, why)
+        connection.ended(why)
         assert await rest(reader) == b""
         assert server.metrics.errors["idle"] == (why == "idle") and server.metrics.connections_closed == 1
-        assert len(server.admission) == 0
+        assert len(server.connections.admission) == 0
 
 
 @story
@@ -203,7 +218,7 @@ async def test_an_adopted_connection_gives_its_place_last() -> None:
         writer.write(ask(1))
         await assert_answered(first, 1)
         async with raw_client(server) as (second, _):
-            await until(lambda: len(server.admission) == 2)
+            await until(lambda: len(server.connections.admission) == 2)
             async with raw_client(server) as (third, last):
                 assert await rest(second) == b""
                 last.write(ask(2))
@@ -216,9 +231,9 @@ async def test_an_evicted_connection_ends() -> None:
     async with holding(Limits(connections=1)) as (server, _), raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await assert_answered(reader, 1)
-        [connection] = server.adopted
+        [connection] = server.connections.adopted
         connection.abort()
-        assert await rest(reader) == b"" and not server.adopted
+        assert await rest(reader) == b"" and not server.connections.adopted
         await still_serves(server)
 
 
@@ -233,33 +248,31 @@ async def test_a_client_that_leaves_on_the_way_costs_nothing() -> None:
                     writer.transport.abort()
                     await asyncio.sleep(0)
                 holder.hand_back(ask(2)[: at * 2])
-            await until(lambda: not server.connections and not len(server.admission))
+            await until(lambda: not server.connections.served and not len(server.connections.admission))
         assert server.metrics.connections_opened == server.metrics.connections_closed == 20
         holder.wants = False
         await still_serves(server)
 
 
-@pytest.mark.parametrize("why", ["tls", "descriptors", "write buffer"])
+@pytest.mark.parametrize("why", ["descriptors", "write buffer"])
 @story
 async def test_what_cannot_be_given_away_stays(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TLS is asyncio's; the descriptors that are kept for files are not spent; what is unwritten leaves first."""
+    """The descriptors that are kept for files are not spent; what is unwritten leaves first."""
     async with holding() as (server, holder), raw_client(server) as (reader, writer):
         first = ask(1)
         writer.write(first[:2])
-        await until(lambda: server.connections)
-        if why == "tls":
-            server.tls = ssl.create_default_context()
-        elif why == "descriptors":
+        await until(lambda: server.connections.served)
+        if why == "descriptors":
             monkeypatch.setattr(adoption, "may_be_connections", lambda descriptor: False)
         else:
-            [connection] = server.connections
-            assert connection._transport is not None
-            monkeypatch.setattr(connection._transport, "get_write_buffer_size", lambda: 1)
+            [connection] = server.connections.served
+            assert isinstance(connection, ServedConnection)
+            monkeypatch.setattr(connection.frames.transport, "get_write_buffer_size", lambda: 1)
         before = len(os.listdir("/proc/self/fd"))
         for correlation_id, asked in ((1, first[2:]), (2, ask(2)), (3, ask(3))):
             writer.write(asked)
             await assert_answered(reader, correlation_id)
-        assert not holder.held and len(server.connections) == 1
+        assert not holder.held and len(server.connections.served) == 1
         assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -269,7 +282,7 @@ async def test_a_connection_that_comes_back_to_a_closing_server_is_closed() -> N
         writer.write(ask(1))
         await assert_answered(reader, 1)
         await until(lambda: holder.held)
-        server.closing = True
+        server.connections.closing = True
         holder.hand_back(ask(2))
         assert server.metrics.connections_opened == server.metrics.connections_closed == 1
-        assert not len(server.admission) and await rest(reader) == b""
+        assert not len(server.connections.admission) and await rest(reader) == b""

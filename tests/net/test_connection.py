@@ -376,8 +376,7 @@ async def test_a_peer_that_does_not_read_stops_the_writing() -> None:
         calls = [connection.send(request, 1) for _ in range(50)]
         await settled(lambda: connection.metrics.requests)
         assert connection.metrics.requests < 50
-        assert connection._transport is not None
-        assert connection._transport.get_write_buffer_size() < 10_000 + PIECE_BYTES
+        assert connection.frames.unwritten_bytes < 10_000 + PIECE_BYTES
         reads.set()
         await asyncio.gather(*calls)
 
@@ -395,14 +394,13 @@ async def test_a_connection_that_breaks_as_the_peer_reads_again_ends_once(caplog
     async with raw_server(talk) as port, await connect("127.0.0.1", port, ask_versions=False) as connection:
         call = connection.send_bytes(HEARTBEAT.api_key, 1, bytes(20_000_000))
         await settled(lambda: connection.metrics.bytes_out)
-        assert connection._transport is not None
-        socket, resumed = connection._transport.get_extra_info("socket"), connection.resume_writing
+        socket, resumed = connection.frames.extra("socket"), connection.frames.resume_writing
 
         def breaks() -> None:
             socket.shutdown(SHUT_WR)
             resumed()
 
-        connection.resume_writing = breaks  # type: ignore[method-assign]
+        connection.frames.resume_writing = breaks  # type: ignore[method-assign]
         reads.set()
         with pytest.raises(DisconnectedError):
             await call

@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from random import Random
@@ -17,10 +17,11 @@ from kcore.errors import NetworkError
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
 from kcore.net.direct_connections import MOST_BYTES, MOST_HELD, DirectConnections
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.requests import Answer
+from kcore.net.requests import Answer, Throttle
+from kcore.net.requests import Handler as Handling
 from kcore.net.security.sasl_mechanisms import PlainUsers
 from kcore.net.security.sasl_server import SaslListener
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.wire.codec import decode_from
 from net.loops import fenced, framed, heartbeat_answer, read_frame, request_frame, story, until
 from net.security.test_tls_listener import Users
@@ -61,24 +62,35 @@ class Taker:
         self.held: list[tuple[AdoptedConnection, int]] = []
 
     def plan(self, direct: Direct, response: Any) -> Adoption | None:
-        return (lambda connection, descriptor: self.held.append((connection, descriptor))) if self.wants else None
+        return self._take if self.wants else None
+
+    def _take(self, connection: AdoptedConnection, descriptor: int) -> Callable[[], None]:
+        self.held.append((connection, descriptor))
+        return lambda: None
 
 
 @asynccontextmanager
 async def receiving(
-    direct: Any = None, limits: Limits | None = None, *, wants: bool = False
+    direct: Any = None,
+    limits: Limits | None = None,
+    *,
+    wants: bool = False,
+    handler: Handling = fenced,
+    throttle: Throttle | None = None,
 ) -> AsyncIterator[tuple[Server, Handler, DirectConnections]]:
-    """A server with a reception; in the end nothing is left of its connections."""
-    server = await serve("127.0.0.1", 0, fenced, APIS, limits=limits)
-    server.direct, server.adopter = direct or Handler(), Taker(wants)
-    direct_connections = server.direct_connections = DirectConnections(server, [BEAT])
+    """A server with an adopter; in the end nothing is left of its connections."""
+    direct, taker = direct or Handler(), Taker(wants)
+    parts = ServerParts(direct=direct, adopter=taker, urgent=[BEAT], throttle=throttle)
+    server = await serve("127.0.0.1", 0, handler, APIS, limits=limits, parts=parts)
+    direct_connections = server.direct_connections
+    assert direct_connections is not None
     async with server:
-        yield server, server.direct, direct_connections  # type: ignore[misc]
+        yield server, direct, direct_connections
     await server.close()  # A node that hands over has closed it before its end.
-    held = server.adopter.held  # type: ignore[attr-defined]
+    held = taker.held
     for _, descriptor in held:
         os.close(descriptor)
-    assert not len(direct_connections) and not server.connections
+    assert not len(direct_connections) and not server.connections.served
     assert server.metrics.connections_opened - len(held) == server.metrics.connections_closed
 
 
@@ -92,13 +104,15 @@ def answered(correlation_id: int) -> bytes:
 
 @story
 async def test_a_listener_that_authenticates_has_no_use_for_it() -> None:
-    async with receiving() as (server, handler, direct_connections):
-        server.sasl = SaslListener(("PLAIN",), lambda: 0, PlainUsers({}), Users(), failure_delay_s=0)
+    sasl = SaslListener(("PLAIN",), lambda: 0, PlainUsers({}), Users(), failure_delay_s=0)
+    handler = Handler()
+    parts = ServerParts(direct=handler, adopter=Taker())
+    async with await serve("127.0.0.1", 0, fenced, APIS, sasl=sasl, parts=parts) as server:
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             assert await rest(reader) == b"", "a heartbeat without authentication"
         assert handler.asked == []
-        assert not len(direct_connections)
+        assert server.direct_connections is None
 
 
 async def assert_answered(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
@@ -119,7 +133,7 @@ async def test_answers_in_order_whatever_pieces_the_requests_come_in(seed: int) 
             if random.random() < 0.3:
                 await asyncio.sleep(0.001)
         await assert_answered(reader, *ids)
-        assert len(direct_connections) == 1 and not server.connections
+        assert len(direct_connections) == 1 and not server.connections.served
         assert server.metrics.requests == server.metrics.responses == len(ids)
         assert server.metrics.bytes_in == len(ask(0)) * len(ids)
         assert server.metrics.bytes_out == len(answered(0)) * len(ids)
@@ -191,7 +205,11 @@ async def test_versions_are_answered() -> None:
 @story
 async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
     """With what came behind it; the connection stays what it was."""
-    async with receiving() as (server, direct, direct_connections), raw_client(server) as (reader, writer):
+    handler = fenced if kind == "long" else _metadata
+    async with (
+        receiving(handler=handler) as (server, direct, direct_connections),
+        raw_client(server) as (reader, writer),
+    ):
         writer.write(ask(1))
         await assert_answered(reader, 1)
         name = "n" * (MOST_BYTES if kind == "long" else 1)
@@ -199,14 +217,13 @@ async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
             frame = request_frame(FETCH.__class__(rack_id=name, topics=[], forgotten_topics_data=[]), 18, 2)
         else:
             frame = request_frame(s.MetadataRequest(topics=[]), 1, 2)
-            server.handler = _metadata
         sent = frame + ask(3)
         writer.write(sent[:9])
         await asyncio.sleep(0.01)
         writer.write(sent[9:])
         assert (await read_frame(reader))[:4] == bytes([0, 0, 0, 2])
         await assert_answered(reader, 3)
-        assert not len(direct_connections) and len(server.connections) == 1
+        assert not len(direct_connections) and len(server.connections.served) == 1
         assert len({context.connection_id for context, _, _ in direct.asked}) == 1
         assert len({id(context.session) for context, _, _ in direct.asked}) == 1
         assert server.metrics.bytes_in == len(ask(1) + sent) and server.metrics.connections_opened == 1
@@ -249,12 +266,14 @@ async def test_a_handler_that_fails_costs_its_connection_only(error: Exception) 
         def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
             raise error
 
+        def takes(self, api_key: int) -> bool:
+            return not server.metrics.errors
+
     async with receiving(Failing()) as (server, _, _):
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             assert await rest(reader) == b""
         assert server.metrics.errors == {type(error).__name__: 1}
-        server.direct = None
         await still_serves(server)
 
 
@@ -278,12 +297,12 @@ async def test_a_long_answer_leaves_as_its_client_takes_it() -> None:
 async def test_a_client_that_takes_no_answers_is_the_servers() -> None:
     async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
         await until(lambda: len(direct_connections) == 1)
-        [newcomer] = direct_connections._direct_connections.values()
+        [newcomer] = direct_connections._held.values()
         newcomer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # As little as the system lets it have.
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         count = 0
-        while not server.connections:
+        while not server.connections.served:
             writer.write(b"".join(map(ask, range(count, count + 100))))
             count += 100
             await asyncio.sleep(0.001)
@@ -315,11 +334,11 @@ async def test_who_has_said_nothing_goes_first_for_a_newcomer() -> None:
                 assert await rest(second) == b""
                 last.write(ask(2))
                 await assert_answered(third, 2)
-                assert server.metrics.errors["evicted"] == 1 and len(server.admission) == 2
+                assert server.metrics.errors["evicted"] == 1 and len(server.connections.admission) == 2
 
 
 def _has_gone(server: Server, opened: int) -> bool:
-    return server.metrics.connections_opened > opened and not len(server.admission)
+    return server.metrics.connections_opened > opened and not len(server.connections.admission)
 
 
 @story
@@ -350,26 +369,25 @@ async def test_a_connection_is_given_away_with_its_socket_unless_something_is_un
     async with receiving(wants=True) as (server, _, direct_connections), raw_client(server) as (reader, writer):
         writer.write(ask(1) + unread)
         await assert_answered(reader, 1)
-        held = server.adopter.held  # type: ignore[union-attr]
+        held = server.apis.parts.adopter.held  # type: ignore[union-attr]
         assert len(held) == (not unread) and len(direct_connections) == bool(unread)
         if held:
             [(connection, descriptor)] = held
-            assert server.adopted == {connection} and len(server.admission) == 1
+            assert server.connections.adopted == {connection} and len(server.connections.admission) == 1
             os.write(descriptor, b"from another loop")
             assert await reader.readexactly(17) == b"from another loop"
-            server.adopted.clear()
+            server.connections.adopted.clear()
 
 
 @story
 async def test_without_an_adopter_the_server_has_all() -> None:
-    async with receiving() as (server, _, direct_connections):
-        server.adopter, adopter = None, server.adopter
-        async with raw_client(server) as (reader, writer):
-            writer.write(ask(1))
-            await assert_answered(reader, 1)
-            assert not len(direct_connections) and len(server.connections) == 1
-        server.adopter = adopter
-        await until(lambda: not server.connections)
+    async with (
+        await serve("127.0.0.1", 0, fenced, APIS, parts=ServerParts(direct=Handler())) as server,
+        raw_client(server) as (reader, writer),
+    ):
+        writer.write(ask(1))
+        await assert_answered(reader, 1)
+        assert server.direct_connections is None and len(server.connections.served) == 1
 
 
 @story
@@ -381,10 +399,10 @@ async def test_a_connection_whose_request_runs_is_neither_idle_nor_closed_for_an
         await until(lambda: len(direct_connections._idle) == 1)
         writer.write(ask(1))
         await until(lambda: direct.asked)
-        assert not len(direct_connections._idle) and server.admission.victim("another") is None
+        assert not len(direct_connections._idle) and server.connections.admission.victim("another") is None
         direct.asked[0][2](FENCED)
         await assert_answered(reader, 1)
-        assert len(direct_connections._idle) == 1 and server.admission.victim("another") is not None
+        assert len(direct_connections._idle) == 1 and server.connections.admission.victim("another") is not None
 
 
 @pytest.mark.parametrize(("size", "stays"), [(MOST_BYTES - 4, True), (MOST_BYTES - 3, False)])

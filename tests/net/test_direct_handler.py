@@ -10,7 +10,7 @@ from kcore.errors import NetworkError
 from kcore.net import requests
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.requests import Answer
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.types import METADATA_TOPIC_ID
 from kcore.wire.codec import decode_from, encode
 from net.loops import HEARTBEAT, QUICK, fenced, heartbeat_answer, read_frame, request_frame, story, until
@@ -26,18 +26,17 @@ class Later:
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, Answer]] = []
+        self.takes_requests = True
 
     def takes(self, api_key: int) -> bool:
-        return True
+        return self.takes_requests
 
     def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
         self.asked.append((request, answer))
 
 
 async def serving(direct: Any, limits: Limits | None = None) -> Server:
-    server = await serve("127.0.0.1", 0, fenced, APIS, limits=limits)
-    server.direct = direct
-    return server
+    return await serve("127.0.0.1", 0, fenced, APIS, limits=limits, parts=ServerParts(direct=direct))
 
 
 def ask(correlation_id: int) -> bytes:
@@ -80,7 +79,7 @@ async def test_no_answer_or_a_wrong_one_costs_its_connection_only(wrong: Any) ->
             await until(lambda: direct.asked)
             direct.asked.pop()[1](wrong)
             assert await rest(reader) == b""
-        server.direct = None
+        direct.takes_requests = False
         await still_serves(server)
 
 
@@ -91,12 +90,13 @@ async def test_a_handler_that_fails_costs_its_connection_only(error: Exception) 
         def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
             raise error
 
-    async with await serving(Failing()) as server:
+    direct = Failing()
+    async with await serving(direct) as server:
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             assert await rest(reader) == b""
         assert server.metrics.errors == {type(error).__name__: 1}
-        server.direct = None
+        direct.takes_requests = False
         await still_serves(server)
 
 
@@ -127,7 +127,7 @@ async def test_a_large_answer_waits_for_its_client_and_is_encoded_once(monkeypat
         await until(lambda: len(direct.asked) == 2)
         for _, answer in direct.asked:
             answer(response)
-        assert server.unsent.total < 2 * len(LARGE)
+        assert server.connections.unsent.total < 2 * len(LARGE)
         for reader, _ in (one, other):
             frame = await read_frame(reader)
             found, end = decode_from(s.FetchResponse, 18, frame, 5)
@@ -175,9 +175,9 @@ async def test_an_answer_for_a_client_that_is_gone() -> None:
         async with raw_client(server) as (_, writer):
             writer.write(ask(1))
             await until(lambda: direct.asked)
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
         direct.asked.pop()[1](s.BrokerHeartbeatResponse())
-        server.direct = None
+        direct.takes_requests = False
         await still_serves(server)
 
 

@@ -13,7 +13,7 @@ import pytest
 from kcore import schema as s
 from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import NetworkError
-from kcore.net import server as server_module
+from kcore.net import server_connections
 from kcore.net.connect import connect
 from kcore.net.limits.admission import Admission, Rank, may_be_connections
 from kcore.net.limits.connection_limits import Limits
@@ -36,7 +36,7 @@ async def test_for_one_connection_too_many_an_idle_one_is_closed(caplog: pytest.
             for _ in range(10):
                 with sockets(server, 5):
                     await settled(lambda: server.metrics.connections_opened)
-                    assert len(server.admission) == 3
+                    assert len(server.connections.admission) == 3
                     assert (await polite.send(HEARTBEAT)).is_fenced
                     async with await connect("127.0.0.1", server.port) as other:
                         assert (await other.send(HEARTBEAT)).is_fenced
@@ -145,10 +145,10 @@ async def test_a_request_whose_client_has_gone_counts_until_it_is_over() -> None
         asked = asyncio.ensure_future(connection.send(HEARTBEAT))
         await until(lambda: server.metrics.requests == 2)
         await connection.close()
-        await until(lambda: not server.connections)
-        assert len(server.admission) == 1 and server.admission.victim() is None
+        await until(lambda: not server.connections.served)
+        assert len(server.connections.admission) == 1 and server.connections.admission.victim() is None
         release.set()
-        await until(lambda: not len(server.admission))
+        await until(lambda: not len(server.connections.admission))
         with pytest.raises(NetworkError):
             await asked
 
@@ -247,14 +247,14 @@ async def test_half_frames_are_bounded_over_all_connections() -> None:
                 if not writer.transport.is_closing():
                     writer.write(bytes(MIB))
             await settled(lambda: server.metrics.bytes_in)
-            most = max(most, server.received.total)
+            most = max(most, server.connections.received.total)
         assert 8 * MIB < most <= 16 * MIB
         assert server.metrics.errors["received bytes"] > 0
         assert (await polite.send(HEARTBEAT)).is_fenced
         for _, writer in clients:
             writer.transport.abort()
-        await until(lambda: len(server.connections) == 1)
-        assert server.received.total == 0
+        await until(lambda: len(server.connections.served) == 1)
+        assert server.connections.received.total == 0
 
 
 @story
@@ -262,10 +262,10 @@ async def test_the_bytes_of_a_half_frame_count_until_its_client_is_gone() -> Non
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(announced(2 * MIB, MIB))
-        await until(lambda: server.received.total > MIB)
+        await until(lambda: server.connections.received.total > MIB)
         writer.transport.abort()
-        await until(lambda: not server.connections and not server.tasks)
-        assert server.received.total == 0
+        await until(lambda: not server.connections.served and not server.connections.tasks)
+        assert server.connections.received.total == 0
 
 
 @story
@@ -304,16 +304,16 @@ async def test_answers_that_nobody_takes_are_bounded_over_all_connections() -> N
             reader._transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(ASK)
         await until(lambda: server.metrics.requests == 10)
-        await settled(lambda: server.unsent.total)
-        assert 0 < server.unsent.total <= 20 * MIB
+        await settled(lambda: server.connections.unsent.total)
+        assert 0 < server.connections.unsent.total <= 20 * MIB
         assert server.metrics.errors["unsent bytes"] >= 6
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(ASK)
         assert len(await read_frame(reader)) > 8 * MIB
         for _, each in (*clients, (reader, writer)):
             each.transport.abort()
-        await until(lambda: not server.connections and not server.tasks)
-        assert server.unsent.total == 0
+        await until(lambda: not server.connections.served and not server.connections.tasks)
+        assert server.connections.unsent.total == 0
 
 
 @story
@@ -327,12 +327,12 @@ async def test_the_bytes_of_an_answer_count_until_its_client_has_them() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(ASK)
-        await until(lambda: server.unsent.total)
+        await until(lambda: server.connections.unsent.total)
         reader._transport.resume_reading()  # type: ignore[attr-defined]
         await read_frame(reader)
         writer.write(ASK)
         await read_frame(reader)
-        assert server.unsent.total == 0 and len(server.connections) == 1
+        assert server.connections.unsent.total == 0 and len(server.connections.served) == 1
         writer.transport.abort()
 
 
@@ -351,10 +351,10 @@ async def test_the_bytes_of_a_request_count_until_it_is_answered() -> None:
     ):
         call = connection.send(large)
         await until(lambda: server.metrics.requests == 2)
-        assert MIB < server.received.total < MIB + 4096
+        assert MIB < server.connections.received.total < MIB + 4096
         release.set()
         await call
-        await until(lambda: server.received.total == 0)
+        await until(lambda: server.connections.received.total == 0)
 
 
 @story
@@ -424,7 +424,7 @@ async def test_garbage_costs_a_line_at_a_bounded_rate(caplog: pytest.LogCaptureF
         assert server.metrics.errors == {"FrameError": 100}
         assert 10 <= len(caplog.records) < 20
         assert not any(record.exc_info for record in caplog.records)
-        assert server_module.logger.name == caplog.records[0].name
+        assert server_connections.logger.name == caplog.records[0].name
 
 
 @story
@@ -449,7 +449,7 @@ async def test_a_request_that_waits_ends_with_its_client() -> None:
         await until(lambda: len(waiting) == 20)
         for writer in writers:
             writer.transport.abort()
-        await until(lambda: not waiting and not server.tasks)
+        await until(lambda: not waiting and not server.connections.tasks)
         assert not server.metrics.errors
 
 

@@ -34,7 +34,7 @@ async def accepted_of(listening: Any) -> tuple[int, list[str]]:
     done: list[str] = []
     listener = Listener(
         await bound_sockets("127.0.0.1", 0),
-        lambda connection, _: accepted.append(connection),
+        lambda connection, _address, _port: accepted.append(connection),
         lambda: done.append("make room"),
         BoundedLog(logging.getLogger(__name__)),
     )
@@ -74,7 +74,7 @@ async def test_a_listener_that_closes_in_the_middle_accepts_no_more() -> None:
     listening = Accepting(connections=5)
     accepted: list[socket.socket] = []
 
-    def close(connection: socket.socket, _: str) -> None:
+    def close(connection: socket.socket, _address: str, _port: int) -> None:
         accepted.append(connection)
         connection.close()
         listener.close()

@@ -14,7 +14,7 @@ from kcore import schema as s
 from kcore.errors import DisconnectedError, UnknownMessageError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.wire.codec import decode_from
 from net.loops import (
@@ -100,8 +100,8 @@ async def test_a_client_of_another_cluster_or_node_bootstraps_again(
     asked = s.ApiVersionsRequest(
         client_software_name="raw", client_software_version="1", cluster_id=cluster_id, node_id=node_id
     )
-    async with await serve("127.0.0.1", 0, fenced, apis) as server, raw_client(server) as (reader, writer):
-        server.identity = identity
+    parts = ServerParts(identity=identity)
+    async with await serve("127.0.0.1", 0, fenced, apis, parts=parts) as server, raw_client(server) as (reader, writer):
         writer.write(request_frame(asked, 5, 3))
         answer, _ = decode_from(s.ApiVersionsResponse, 5, await read_frame(reader), 4)
         assert (answer.error_code, bool(answer.api_keys)) == (error, error is Errors.NONE)
@@ -219,7 +219,7 @@ async def test_random_garbage() -> None:
                 writer.write_eof()
                 await rest(reader)
         await still_serves(server)
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
 
 
 @story
@@ -280,7 +280,7 @@ async def test_a_client_that_takes_no_answers_is_not_read_from_and_then_closed()
         writer.write(ASK * 1000)
         await settled(lambda: server.metrics.requests)
         assert server.metrics.requests < 100
-        await until(lambda: not server.connections and not server.tasks)
+        await until(lambda: not server.connections.served and not server.connections.tasks)
         assert server.metrics.errors == {"idle": 1}
 
 
@@ -293,7 +293,7 @@ async def test_a_client_that_leaves_in_the_middle_of_an_answer() -> None:
         async with raw_client(server) as (reader, writer):
             writer.write(ASK * 2)
             await reader.readexactly(1000)
-        await until(lambda: not server.connections and not server.tasks)
+        await until(lambda: not server.connections.served and not server.connections.tasks)
         assert server.metrics.responses == 0
 
 
@@ -356,7 +356,7 @@ async def test_closing_lets_what_runs_end() -> None:
         await calls[1]
     await closing
     await busy.wait_gone()
-    assert (server.connections, server.tasks) == (set(), set())
+    assert (server.connections.served, server.connections.tasks) == (set(), set())
     await server.close()
 
 
@@ -410,7 +410,7 @@ async def test_a_request_is_carried_out_though_its_client_is_gone() -> None:
         async with raw_client(server) as (_, writer):
             writer.write(ASK)
             await until(lambda: server.metrics.requests)
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
         go_on.set()
         await until(lambda: done)
     assert (done, server.metrics.responses) == ([1], 0)
@@ -444,7 +444,7 @@ class BrokenRelay:
 
 @story
 async def test_a_relays_fault_costs_its_connection_alone() -> None:
-    async with await serve("127.0.0.1", 0, heartbeat_answer, APIS, relay=BrokenRelay()) as server:
+    async with await serve("127.0.0.1", 0, heartbeat_answer, APIS, parts=ServerParts(relay=BrokenRelay())) as server:
         async with raw_client(server) as (reader, writer):
             writer.write(ASK)
             assert await rest(reader) == b""

@@ -15,7 +15,7 @@ from kcore.errors import FrameError
 from kcore.measure.hollow.zk.layouts import LOWEST
 from kcore.measure.hollow.zk.receivers import Arrival
 from kcore.net.requests import KEY_AND_VERSION
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
     LeaderAndIsrRequest,
@@ -62,7 +62,7 @@ class HollowBroker:
 
     async def open(self) -> None:
         """Listens on the loopback interface; `port` has the port."""
-        self._server = await serve("127.0.0.1", 0, nobody, {}, relay=self)
+        self._server = await serve("127.0.0.1", 0, nobody, {}, parts=ServerParts(relay=self))
         self.port = self._server.port
 
     async def close(self) -> None:

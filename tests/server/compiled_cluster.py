@@ -116,7 +116,7 @@ async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broke
 
 def adopted(server: KraftServer) -> int:
     assert server.handlers._server is not None
-    return len(server.handlers._server.adopted)
+    return len(server.handlers._server.connections.adopted)
 
 
 def counted_heartbeats(server: KraftServer) -> int:

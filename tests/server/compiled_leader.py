@@ -39,7 +39,7 @@ async def leader(
 
 
 def adopted(server: QuorumServer) -> int:
-    return len(server.handlers._server.adopted)  # type: ignore[union-attr]
+    return len(server.handlers._server.connections.adopted)  # type: ignore[union-attr]
 
 
 def counters(server: QuorumServer) -> dict[str, int]:

@@ -4,7 +4,7 @@ A server answers every request in Python. An adopter (the answer loop: `kcore.se
 answers some requests without Python. The server offers the adopter a connection after it has written an answer, if no
 byte is unread or unwritten. The connection's protocol then ends, and the socket stays open. An `AdoptedConnection`
 replaces the protocol in the server's admission. When the adopter returns the connection, a new protocol continues with
-the same session and id. The adopter also returns the unanswered bytes and the unsent rest of an answer.
+the same `ClientConnection`. The adopter also returns the unanswered bytes and the unsent rest of an answer.
 """
 
 import asyncio
@@ -12,9 +12,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from kcore.net.connection_states import ClientConnection
 from kcore.net.framed_connection import Piece
-from kcore.net.limits.admission import Rank, may_be_connections
-from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.limits.admission import may_be_connections
+from kcore.net.request_context import RequestContext
 from kcore.schema.structure import Message
 
 _NOBODY: Final = asyncio.Protocol()  # The protocol of a transport whose connection was given away.
@@ -28,62 +29,65 @@ class Direct(NamedTuple):
     frame: bytes
 
 
-class Identity(NamedTuple):
-    """The properties of a connection that the server and the adopter share."""
+class Lender(Protocol):
+    """The server's connections, which take a connection back from the adopter."""
 
-    connection_id: int
-    peer: str
-    session: ClientSession
-    rank: Rank
+    def hand_back(self, adopted: "AdoptedConnection", descriptor: int, received: bytes, unwritten: bytes) -> None:
+        """Continues a connection; the server owns the descriptor from now on."""
+
+    def adopted_ended(self, adopted: "AdoptedConnection", why: str) -> None:
+        """Called when the adopter has closed a connection."""
 
 
 class AdoptedConnection:
     """A connection that an adopter answers; the admission counts it as one with a running request."""
 
-    __slots__ = ("end", "identity", "is_ended", "is_recalled")
+    __slots__ = ("_end", "_lender", "client", "is_ended", "is_recalled")
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
-        self.end: Callable[[], None] = _not_yet  # Makes the adopter close the connection.
+    may_end = False
+
+    def __init__(self, client: ClientConnection, lender: Lender, adoption: "Adoption", descriptor: int) -> None:
+        """Hands the connection's descriptor to the adopter."""
+        self.client, self._lender = client, lender
         self.is_ended = False  # The server has aborted it; the adopter may still be returning the connection.
         # True if the server has recalled the connection; False if the adopter returns it because of a request that the
         # adopter cannot answer. In this case the server keeps the connection for one more request.
         self.is_recalled = False
+        self._end = adoption(self, descriptor)
 
-    @property
-    def address(self) -> str:
-        """The address of the client's host."""
-        return self.identity.session.client_address
+    def recall(self) -> None:
+        """Records that the server wants the connection back."""
+        self.is_recalled = True
 
-    @property
-    def rank(self) -> Rank:
-        return self.identity.rank
+    def hand_back(self, descriptor: int, received: bytes, unwritten: bytes) -> None:
+        """Returns the connection to its server, with unanswered bytes and the unsent rest of an answer."""
+        self._lender.hand_back(self, descriptor, received, unwritten)
+
+    def ended(self, why: str) -> None:
+        """Reports that the adopter has closed the connection; the metrics count it if `why` is "idle"."""
+        self._lender.adopted_ended(self, why)
 
     def abort(self) -> None:
         """Makes the adopter close the connection at once."""
         self.is_ended = True
-        self.end()
+        self._end()
 
     def __str__(self) -> str:
-        return f"{self.identity.peer}, answered by the answer loop"
-
-
-def _not_yet() -> None:
-    """The value of `AdoptedConnection.end` until the adopter has the connection; does nothing."""
+        return "answered by the answer loop"
 
 
 class Returned(NamedTuple):
-    """A connection that continues with a new protocol, after the adopter or `DirectConnections` has served it."""
+    """The state of a connection that continues with a transport, after another object has held it."""
 
-    identity: Identity
     received: bytes  # Bytes of requests that are not answered.
-    unwritten: bytes  # The unsent rest of an answer.
+    unwritten: bytes  # The unsent rest of an answer that is counted already.
     is_recalled: bool
-    pieces: Sequence[Piece] = ()  # The unsent rest of a long answer; `unwritten` is then empty.
+    pieces: Sequence[Piece] = ()  # An answer that is not counted, or its unsent rest; `unwritten` is then empty.
 
 
-Adoption: TypeAlias = Callable[[AdoptedConnection, int], None]
-"""Called with a connection and its descriptor: the adopter takes over both, and must close the descriptor."""
+Adoption: TypeAlias = Callable[[AdoptedConnection, int], Callable[[], None]]
+"""Called with a connection and its descriptor: the adopter takes over both, and must close the descriptor. Returns a
+function that makes the adopter close the connection at once."""
 
 
 class Adopter(Protocol):

@@ -63,7 +63,7 @@ async def connect(
             async with asyncio.timeout(limits.connect_s):
                 await _open(connection, host, port, security)
                 if ask_versions:
-                    connection.versions = await _ask_versions(connection)
+                    connection.negotiated(await _ask_versions(connection))
                 if security.sasl is not None:
                     await authenticate(connection, security.sasl)
     except BaseException:
@@ -76,7 +76,7 @@ async def _open(connection: Connection, host: str, port: int, security: Security
     tls: dict[str, Any] = {}
     if security.tls is not None:
         tls = {"ssl": security.tls, "server_hostname": security.server_name or host}
-    await asyncio.get_running_loop().create_connection(lambda: connection, host, port, **tls)
+    await asyncio.get_running_loop().create_connection(lambda: connection.frames, host, port, **tls)
 
 
 async def _ask_versions(connection: Connection) -> PeerVersions:

@@ -1,91 +1,24 @@
 """A client's connection to a peer, which sends requests and receives responses in the order of the calls."""
 
 import asyncio
-from collections import deque
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from kcore.errors import (
-    DecodeError,
-    DisconnectedError,
-    FrameError,
-    NetworkError,
-    RequestTimeoutError,
-    UnsupportedVersionError,
-)
+from kcore.errors import DisconnectedError, UnsupportedVersionError
+from kcore.net.calls import CORRELATION_BYTES, Call, Calls, Reply
 from kcore.net.connection_metrics import Metrics
-from kcore.net.framed_connection import Framed, Piece, frame_with
+from kcore.net.framed_connection import FrameTransport, Piece, frame_with
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.versions import PeerVersions, api_name, response_of
-from kcore.schema.headers import ResponseHeader
+from kcore.net.versions import PeerVersions
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
-from kcore.wire.codec import decode_from, encode
+from kcore.wire.codec import encode
 from kcore.wire.fanout import CORRELATION_ID, request_header
 
 NEWEST_CORRELATION_ID = 2**31 - 1
-CORRELATION_BYTES = 4
 
 
-class Reply(Protocol):
-    """Gets the result of a call: a future, or an object whose methods are called as soon as the answer arrives.
-
-    The methods run inside the connection: they may send further requests, and must not raise.
-    """
-
-    def done(self) -> bool:
-        """Whether no caller waits any more: the request is then not sent, or its answer is dropped."""
-
-    def set_result(self, result: Any, /) -> None:
-        """Called with the answer: the decoded response, or its body as a memoryview."""
-
-    def set_exception(self, exception: NetworkError, /) -> None:
-        """Called once instead of `set_result` if no answer will come."""
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """A request that waits to be sent, or for its answer."""
-
-    request: type[Message]
-    version: int
-    correlation_id: int
-    decoded: bool  # Whether the caller gets the decoded response, or else the response's body.
-    frame: list[Piece]
-    answer: Reply
-    timeout_s: float
-    deadline_s: float
-
-    def __str__(self) -> str:
-        return f"{api_name(self.request)} {self.version}"
-
-    def end(self, error: NetworkError) -> None:
-        """Passes the error to the caller; no effect if the caller was cancelled."""
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-    def read(self, frame: bytes) -> Any:
-        """The answer in a frame; raises FrameError or DecodeError. Ignores bytes after the response, as Kafka does."""
-        response = response_of(self.request)
-        correlation_id, at = correlation_id_of(frame, response.header_version(self.version))
-        if correlation_id != self.correlation_id:
-            raise FrameError(f"the answer has correlation id {correlation_id}, not {self.correlation_id}")
-        if self.answer.done():
-            return None
-        return decode_from(response, self.version, frame, at)[0] if self.decoded else memoryview(frame)[at:]
-
-
-def correlation_id_of(frame: bytes, header_version: int) -> tuple[int, int]:
-    """The correlation id of a response, and the position of its body; raises DecodeError for an invalid header."""
-    at = CORRELATION_BYTES + header_version  # In version 1 the number of tags follows, which is nearly always 0.
-    if len(frame) >= at and (header_version == 0 or frame[at - 1] == 0):
-        return int.from_bytes(frame[:CORRELATION_BYTES], "big", signed=True), at
-    header, at = decode_from(ResponseHeader, header_version, frame)
-    return header.correlation_id, at
-
-
-class Connection(Framed):
+class Connection:
     """A client's connection, which `kcore.net.connect.connect` opens and `async with` closes.
 
     At most `limits.in_flight` requests are in flight; further requests wait in order. The connection ends if the oldest
@@ -94,15 +27,31 @@ class Connection(Framed):
     """
 
     def __init__(self, peer: str, client_id: str | None, limits: Limits, metrics: Metrics) -> None:
-        super().__init__(peer, limits, metrics)
+        self.peer, self.limits, self.metrics = peer, limits, metrics
         self.versions: PeerVersions | None = None  # None until the peer answers ApiVersions.
+        self._calls = Calls(peer, limits, metrics)
         self._client_id, self._correlation_id = client_id, 0
-        self._queue: deque[Call] = deque()
-        self._in_flight: deque[Call] = deque()
-        self._unwritten: deque[Piece] = deque()  # The unwritten rest of the last request in flight.
-        self._timer: asyncio.TimerHandle | None = None  # Fires at the first deadline, or before it.
-        self._ended = ""  # The reason, once the connection has ended.
         self._again_s: float | None = None  # When the client should authenticate again, if its session ends.
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def frames(self) -> FrameTransport:
+        """The connection's protocol, for asyncio."""
+        return self._calls.frames
+
+    @property
+    def closed(self) -> bool:
+        return self.frames.closed
+
+    @property
+    def descriptor(self) -> int:
+        """The socket's file descriptor; -1 without a socket."""
+        socket = self.frames.extra("socket")
+        return -1 if socket is None else int(socket.fileno())
+
+    def negotiated(self, versions: PeerVersions) -> None:
+        """Records the versions that the peer supports."""
+        self.versions = versions
 
     def begin_session(self, lasts_s: float | None) -> None:
         """Records that the client has authenticated, and should reauthenticate after `lasts_s`; None: never."""
@@ -149,9 +98,17 @@ class Connection(Framed):
 
     async def close(self) -> None:
         """Fails waiting calls with DisconnectedError, and waits at most `limits.close_s` until the socket is closed."""
-        self._end(DisconnectedError, "the connection was closed on this side")
-        self.close_soon()
+        self._calls.end(DisconnectedError, "the connection was closed on this side")
+        self.frames.close_soon()
         await self.wait_gone()
+
+    def abort(self) -> None:
+        """Ends the connection at once, and drops unsent data."""
+        self.frames.abort()
+
+    async def wait_gone(self) -> None:
+        """Waits until the socket is closed."""
+        await self.frames.wait_gone()
 
     async def __aenter__(self) -> Self:
         return self
@@ -160,8 +117,6 @@ class Connection(Framed):
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         await self.close()
-
-    # Sending.
 
     def _call(
         self,
@@ -173,12 +128,7 @@ class Connection(Framed):
         answer: Reply,
         head: bytes | None = None,
     ) -> None:
-        if self._ended:
-            raise DisconnectedError(f"{api_name(request)} {version} to {self.peer}: {self._ended}")
-        if len(self._queue) >= self.limits.queued:
-            raise NetworkError(
-                f"{api_name(request)} {version} to {self.peer}: {len(self._queue)} requests wait already"
-            )
+        self._calls.check(request, version)
         correlation_id = self._correlation_id
         head = request_header(request, version, self._client_id) if head is None else head
         number = correlation_id.to_bytes(CORRELATION_BYTES, "big")
@@ -187,90 +137,4 @@ class Connection(Framed):
         timeout_s = self.limits.request_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s
         self._correlation_id = (correlation_id + 1) & NEWEST_CORRELATION_ID
-        self._queue.append(Call(request, version, correlation_id, decoded, frame, answer, timeout_s, deadline_s))
-        self._wake_at(deadline_s)
-        self._write_queued()
-
-    def _write_queued(self) -> None:
-        while self._may_write and not self.closed and (self._unwritten or self._begin_next()):
-            self.write(self._unwritten.popleft())
-
-    def _begin_next(self) -> bool:
-        """Puts the next waiting call in flight; False if no call waits, or `limits.in_flight` is reached."""
-        while self._queue and len(self._in_flight) < self.limits.in_flight:
-            call = self._queue.popleft()
-            if call.answer.done():  # The call was cancelled or timed out in the queue.
-                continue
-            self._in_flight.append(call)
-            self._unwritten.extend(call.frame)
-            call.frame = []
-            self.metrics.requests += 1
-            return True
-        return False
-
-    # Receiving.
-
-    def frames_may_be_here(self) -> None:
-        try:
-            while not self._ended and (frame := self._splitter.next_frame()) is not None:
-                if not self._in_flight:
-                    raise FrameError(f"a frame of {len(frame)} bytes came, and nothing was asked")
-                self._answer(frame)
-        except (FrameError, DecodeError) as error:
-            self._fail(FrameError, str(error))
-        self._write_queued()
-
-    def _answer(self, frame: bytes) -> None:
-        call = self._in_flight[0]
-        answer = call.read(frame)
-        self._in_flight.popleft()
-        self.metrics.responses += 1
-        if not call.answer.done():
-            call.answer.set_result(answer)
-
-    # The end.
-
-    def _wake_at(self, deadline_s: float) -> None:
-        """Sets the timer to `deadline_s`, unless it fires earlier. All calls share one timer: most never time out."""
-        if self._timer is not None:
-            if self._timer.when() <= deadline_s:
-                return
-            self._timer.cancel()
-        self._timer = self._loop.call_at(deadline_s, self._time_out)
-
-    def _time_out(self) -> None:
-        """Fails calls that have timed out. Ends the connection if one was written: later answers come after its own."""
-        self._timer = None
-        now_s = self._loop.time()
-        for call in (*self._in_flight, *self._queue):
-            if call.deadline_s > now_s:
-                self._wake_at(call.deadline_s)
-                continue
-            call.end(RequestTimeoutError(f"{call} to {self.peer}: no answer within {call.timeout_s} s"))
-            if call in self._in_flight:
-                self._fail(DisconnectedError, f"{call} before it was not answered within {call.timeout_s} s")
-                return
-
-    def _fail(self, kind: type[NetworkError], why: str) -> None:
-        self.metrics.errors[kind.__name__] += 1
-        self._end(kind, why)
-        self.abort()
-
-    def _end(self, kind: type[NetworkError], why: str) -> None:
-        self._ended = self._ended or why
-        if self._timer is not None:
-            self._timer.cancel()
-        waiting = (*self._in_flight, *self._queue)
-        self._in_flight.clear()
-        self._queue.clear()
-        self._unwritten.clear()
-        for call in waiting:
-            call.end(kind(f"{call} to {self.peer}: {why}"))
-
-    def writing_resumed(self) -> None:
-        self._loop.call_soon(self._write_queued)  # If a write fails inside this call, asyncio ends a transport twice.
-
-    def lost(self, why: str) -> None:
-        if self._in_flight or self._queue:
-            self._fail(DisconnectedError, why)
-        self._end(DisconnectedError, why)
+        self._calls.add(Call(request, version, correlation_id, decoded, frame, answer, timeout_s, deadline_s))

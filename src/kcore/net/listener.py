@@ -22,11 +22,11 @@ class Listener:
     def __init__(
         self,
         sockets: list[socket.socket],
-        accepted: Callable[[socket.socket, str], None],
+        accepted: Callable[[socket.socket, str, int], None],
         make_room: Callable[[], object],
         log: BoundedLog,
     ) -> None:
-        """`accepted` gets each accepted socket, which it then owns, and the client's IP address.
+        """`accepted` gets each accepted socket, which it then owns, and the client's IP address and port.
 
         `make_room` is called if no descriptor is left, and closes a connection.
         """
@@ -61,7 +61,7 @@ class Listener:
             if listening in self._timers or not self._sockets:
                 return
             try:
-                connection, (host, *_) = listening.accept()
+                connection, (host, port, *_) = listening.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
@@ -70,7 +70,7 @@ class Listener:
                     return
             else:
                 connection.setblocking(False)
-                self._accepted(connection, plain_address(host))
+                self._accepted(connection, plain_address(host), port)
 
     def _pause(self, listening: socket.socket, error: OSError) -> None:
         self._log.error("no connection can be accepted: %s; again in %s s", error, AGAIN_S)

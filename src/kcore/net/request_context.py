@@ -1,7 +1,7 @@
 """The context that a request's handler gets beside the message: principal, client address, listener."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, NamedTuple, TypeVar
 
@@ -25,6 +25,13 @@ class ClientSession:
         self.watch: Stopwatch | None = None  # The connection's stopwatch, if request times are counted.
         self.mute_ms = 0  # Throttle time: for so long after the answer the server reads nothing from the client.
 
+    def started_watch(self, clock_ns: Callable[[], int]) -> Stopwatch:
+        """The stopwatch, which measures the next request; that request is charged for SASL, as in Kafka."""
+        if self.watch is None:
+            self.watch = Stopwatch(clock_ns)
+        self.watch.asker = None
+        return self.watch
+
     def authenticated(self, principal: KafkaPrincipal, *, is_token: bool = False) -> None:
         """Sets the principal of further requests after a SASL exchange; it replaces the principal of a certificate.
 
@@ -34,6 +41,8 @@ class ClientSession:
         self.is_token_authenticated = is_token
 
 
+# The client of the current request, for the log; empty outside of requests.
+PEER: ContextVar[str] = ContextVar("PEER", default="")
 # The session of the current request, for relays, which get no RequestContext; None outside of requests.
 SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 

@@ -1,18 +1,21 @@
 """Parses requests and frames responses for every kind of server connection."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
-from kcore.errors import DecodeError, FrameError
+from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
+from kcore.net.adoption import Adopter, Direct
 from kcore.net.connection_metrics import Metrics
 from kcore.net.framed_connection import Encoded, Piece, frame_of
+from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.limits.stopwatch import Stopwatch
+from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import api_name, for_version, is_valid, means_another, refusal, response_of
+from kcore.net.versions import answer_of, api_name, for_version, is_valid, means_another, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.fetch import FetchResponse
@@ -57,6 +60,9 @@ def framed_response(
 FEW_VALUES: Final = 10_000  # A request with at most so many values is decoded in the event loop, in about a ms.
 KEY_AND_VERSION: Final = Struct(">hh")  # The first fields of every request, in all header versions.
 Answer: TypeAlias = Callable[[Message | None], None]
+Handler: TypeAlias = Callable[[RequestContext, Any], Awaitable[Message | Encoded | None]]
+"""Returns a response that must not change later: a Fetch response that is returned again is not encoded again, and a
+large response is encoded part by part."""
 
 
 class DirectHandler(Protocol):
@@ -117,117 +123,170 @@ class Throttle(Protocol):
         """Counts the time after `used`, which writing the answer took; throttles no client."""
 
 
-class Serving(Protocol):
-    """The parts of a server that the functions of this module use."""
-
-    served: Mapping[int, tuple[type[Message], Versions]]  # The requests that the server answers, by API key.
-    limits: Limits
-    metrics: Metrics
-    versions_answer: ApiVersionsResponse
-    fetched: SharedBody
-    reading: asyncio.Lock  # Held while a request with many values is decoded, one at a time.
-    is_node: Callable[[ClientSession], bool]  # Whether the client has the rights of a cluster node.
-    identity: tuple[str, int] | None  # The cluster's id and the node's, which clients must mean; None: any.
+def _everybody(session: ClientSession) -> bool:
+    return True
 
 
-def read_request(
-    server: Serving, frame: bytes, api_key: int, version: int, most: int | None = None, *, gives_way: bool = False
-) -> tuple[RequestHeader, Message | None]:
-    """Decodes a request: its header, and the request, or None for ApiVersions in an unknown version (KIP-511).
-
-    Raises FrameError for an API or version that is not served, DecodeError for invalid bytes or more than `most` values
-    (default: FEW_VALUES). `gives_way`: called in a thread, lets other threads run in between.
-    """
-    most = _few(server.limits) if most is None else most
-    request, versions = server.served.get(api_key, (None, NONE))
-    if request is None or (version not in versions and request is not ApiVersionsRequest):
-        raise FrameError(f"{_name(api_key)} {version} is not served")
-    header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
-    if version not in versions:
-        return header, None
-    message, _ = decode_from(request, version, frame, at, most_values=most, gives_way=gives_way)
-    return header, message
+def _as_it_is(answer: ApiVersionsResponse) -> ApiVersionsResponse:
+    return answer
 
 
-async def read_any_request(
-    server: Serving,
-    session: ClientSession,
-    frame: bytes,
-    api_key: int,
-    version: int,
-    place: Callable[[], Awaitable[None]],
-) -> tuple[RequestHeader, Message | None]:
-    """Decodes a request as `read_request` does, with as many values as the client may send.
+@dataclass(frozen=True, slots=True)
+class ServerParts:
+    """The optional parts of a server that answer requests. Without them the handler answers every client."""
 
-    A request with many values is decoded in a thread, one request at a time. `place` waits until a large request of a
-    client that is no cluster node may run.
-    """
-    limits, few = server.limits, _few(server.limits)
-    try:
-        return read_request(server, frame, api_key, version)
-    except DecodeError:
-        if len(frame) <= few:  # Each value has at least one byte, so another cause than the limit has failed.
-            raise
-    most = limits.request_values
-    if not server.is_node(session):
-        most = min(most, limits.client_values)
-        await place()
-    async with server.reading:
-        return await asyncio.to_thread(read_request, server, frame, api_key, version, most, gives_way=True)
+    relay: Relay | None = None  # Answers some requests in place of the handler.
+    direct: DirectHandler | None = None  # The server tries it before the handler.
+    adopter: Adopter | None = None  # The server offers it connections after a request of `direct`.
+    urgent: Collection[int] = ()  # API keys of requests that begin before others, if there is an adopter.
+    throttle: Throttle | None = None  # Throttles clients that exceed their request quota.
+    is_node: Callable[[ClientSession], bool] = _everybody  # Whether the client has the rights of a cluster node.
+    identity: tuple[str, int] | None = None  # The cluster's id and the node's, which clients must mean; None: any.
+    advertised: Callable[[ApiVersionsResponse], ApiVersionsResponse] = (
+        _as_it_is  # Changes the first ApiVersions answer.
+    )
 
 
-def _few(limits: Limits) -> int:
-    return min(FEW_VALUES, limits.request_values, limits.client_values)
+class ServedApis:
+    """The APIs of one server: decodes requests, encodes and counts responses."""
 
+    def __init__(
+        self,
+        handler: Handler,
+        served: Mapping[int, tuple[type[Message], Versions]],
+        parts: ServerParts,
+        limits: Limits,
+        metrics: Metrics,
+        log: BoundedLog,
+    ) -> None:
+        """`served`: the requests that the server answers, and their versions, by API key."""
+        self.handler, self.parts, self.large_requests = handler, parts, LargeRequests()
+        self.versions_answer = parts.advertised(answer_of(dict(served.values())))
+        self.reading = asyncio.Lock()  # Held while a request with many values is decoded, one at a time.
+        self._served, self._limits, self._metrics, self._log = served, limits, metrics, log
+        self._fetched = SharedBody()
+        self._few = min(FEW_VALUES, limits.request_values, limits.client_values)
 
-def versions_frame(
-    server: Serving, header: RequestHeader, request: ApiVersionsRequest | None, throttle_time_ms: int = 0
-) -> list[Piece]:
-    """The frame of an ApiVersions response; `request` is None if its version is unsupported."""
-    version = header.request_api_version
-    if request is None:
-        _, versions = server.served[ApiVersionsRequest.api_key]
-        return framed_response(refusal(versions), 0, header)
-    if not is_valid(request, version):
-        answer = ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value)
-    elif means_another(request, server.identity):
-        answer = ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.value)
-    else:
-        answer = for_version(server.versions_answer, version)
-    if throttle_time_ms:
-        answer = copy(answer)
-        answer.throttle_time_ms = throttle_time_ms
-    return framed_response(answer, version, header)
+    @property
+    def api_versions(self) -> Versions:
+        """The served versions of ApiVersions."""
+        return self._served[ApiVersionsRequest.api_key][1]
 
+    def advertise(self, answer: ApiVersionsResponse) -> None:
+        """Replaces the ApiVersions answer, for example when a relay answers other APIs than before."""
+        self.versions_answer = answer
 
-def response_frame(
-    server: Serving, header: RequestHeader, request: Message, answer: Message | Encoded, begin_s: float, end_s: float
-) -> list[Piece]:
-    """The frame of an answer, which is counted in the metrics; TypeError for a response to another kind of request."""
-    version = header.request_api_version
-    response, body = answer if isinstance(answer, Encoded) else (answer, None)
-    check_kind(request, response)
-    if isinstance(response, FetchResponse):
-        body = [server.fetched.body(response, version)]
-    frame = framed_response(response, version, header, body)
-    error_code = getattr(response, "error_code", Errors.NONE.value)
-    server.metrics.answered(header.request_api_key, error_code, begin_s, end_s)
-    return frame
+    # Requests.
 
+    def read(
+        self, frame: bytes, api_key: int, version: int, most: int | None = None, *, gives_way: bool = False
+    ) -> tuple[RequestHeader, Message | None]:
+        """Decodes a request: its header, and the request, or None for ApiVersions in an unknown version (KIP-511).
 
-def fault_line(api_key: int, version: int) -> str:
-    """The log line of a request that an internal error leaves without an answer."""
-    return f"{_name(api_key)} {version} was not answered"
+        Raises FrameError for an API or version that is not served, DecodeError for invalid bytes or more than `most`
+        values (default: FEW_VALUES). `gives_way`: called in a thread, lets other threads run in between.
+        """
+        most = self._few if most is None else most
+        request, versions = self._served.get(api_key, (None, NONE))
+        if request is None or (version not in versions and request is not ApiVersionsRequest):
+            raise FrameError(f"{_name(api_key)} {version} is not served")
+        header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
+        if version not in versions:
+            return header, None
+        message, _ = decode_from(request, version, frame, at, most_values=most, gives_way=gives_way)
+        return header, message
+
+    async def read_any(
+        self, session: ClientSession, frame: bytes, api_key: int, version: int, place: Callable[[], Awaitable[None]]
+    ) -> tuple[RequestHeader, Message | None]:
+        """Decodes a request as `read` does, with as many values as the client may send.
+
+        A request with many values is decoded in a thread, one request at a time. `place` waits until a large request of
+        a client that is no cluster node may run.
+        """
+        try:
+            return self.read(frame, api_key, version)
+        except DecodeError:
+            if len(frame) <= self._few:  # Each value has at least one byte, so another cause than the limit has failed.
+                raise
+        most = self._limits.request_values
+        if not self.parts.is_node(session):
+            most = min(most, self._limits.client_values)
+            await place()
+        async with self.reading:
+            return await asyncio.to_thread(self.read, frame, api_key, version, most, gives_way=True)
+
+    def begin(self, direct: Direct, answer: Answer) -> bool:
+        """Begins a request with the direct handler. Returns False, and logs why, if its connection must end."""
+        assert self.parts.direct is not None
+        self._metrics.requests += 1
+        try:
+            self.parts.direct.begin(direct.context, direct.request, answer)
+        except (NetworkError, DecodeError) as error:
+            self.refuse(direct.context.peer, error)
+            return False
+        except Exception as error:
+            header = direct.context.header
+            self.blame_us(direct.context.peer, error, header.request_api_key, header.request_api_version)
+            return False
+        return True
+
+    # Responses.
+
+    def versions_frame(
+        self, header: RequestHeader, request: ApiVersionsRequest | None, throttle_time_ms: int = 0
+    ) -> list[Piece]:
+        """The frame of an ApiVersions response; `request` is None if its version is unsupported."""
+        version = header.request_api_version
+        if request is None:
+            return framed_response(refusal(self.api_versions), 0, header)
+        if not is_valid(request, version):
+            answer = ApiVersionsResponse(error_code=Errors.INVALID_REQUEST.value)
+        elif means_another(request, self.parts.identity):
+            answer = ApiVersionsResponse(error_code=Errors.REBOOTSTRAP_REQUIRED.value)
+        else:
+            answer = for_version(self.versions_answer, version)
+        if throttle_time_ms:
+            answer = copy(answer)
+            answer.throttle_time_ms = throttle_time_ms
+        return framed_response(answer, version, header)
+
+    def response_frame(
+        self, header: RequestHeader, request: Message, answer: Message | Encoded, begin_s: float
+    ) -> list[Piece]:
+        """The frame of an answer, which is counted in the metrics; TypeError for a response to another request."""
+        version = header.request_api_version
+        response, body = answer if isinstance(answer, Encoded) else (answer, None)
+        check_kind(request, response)
+        if isinstance(response, FetchResponse):
+            body = [self._fetched.body(response, version)]
+        frame = framed_response(response, version, header, body)
+        error_code = getattr(response, "error_code", Errors.NONE.value)
+        now_s = asyncio.get_running_loop().time()
+        self._metrics.answered(header.request_api_key, error_code, begin_s, now_s)
+        return frame
+
+    def direct_frame(self, direct: Direct, response: Message, begin_s: float) -> list[Piece] | None:
+        """The frame of a direct handler's response; None, with a line in the log, after an internal error."""
+        header = direct.context.header
+        try:
+            return self.response_frame(header, direct.request, response, begin_s)
+        except Exception as error:
+            self.blame_us(direct.context.peer, error, header.request_api_key, header.request_api_version)
+            return None
+
+    # Connections that must end.
+
+    def refuse(self, peer: str, error: KcoreError) -> None:
+        """Counts and logs the error of a client, whose connection the caller closes."""
+        self._metrics.errors[type(error).__name__] += 1
+        self._log.warning("%s: %s: closed", peer, error)
+
+    def blame_us(self, peer: str, error: Exception, api_key: int, version: int) -> None:
+        """Counts and logs an internal error in a handler; the caller closes only this connection."""
+        self._metrics.errors[type(error).__name__] += 1
+        self._log.exception("%s: %s %s was not answered", peer, _name(api_key), version)
 
 
 def _name(api_key: int) -> str:
     return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
-
-
-def started_watch(throttle: Throttle | None, session: ClientSession) -> Stopwatch | None:
-    """The session's stopwatch, if request times are counted. The next request is charged for SASL, as in Kafka."""
-    if throttle is None or not throttle.is_on:
-        return None
-    watch = session.watch = session.watch or Stopwatch(throttle.clock_ns)
-    watch.asker = None
-    return watch

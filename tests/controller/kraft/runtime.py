@@ -5,11 +5,13 @@ from random import Random
 from typing import Any
 
 from kcore.controller.kraft.activation import Bootstrap
+from kcore.controller.kraft.active import Active
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.outputs import Clocks, LogLine, Outputs, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.periodic import Task
+from kcore.controller.kraft.pipeline import Pipeline
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Committed, Effect, LeaderChanged, SnapshotLoaded
 from kcore.raft.node import RaftNode
@@ -42,6 +44,12 @@ def controller_of(
         JavaRandom(seed),
         lambda: Uuid(random.randbytes(16)),
     )
+
+
+def pipeline_of(controller: KraftController) -> Pipeline:
+    """The pipeline of an active controller."""
+    assert isinstance(controller._role, Active)
+    return controller._role.pipeline
 
 
 class Stage:

@@ -26,7 +26,7 @@ from kcore.schema.configs import (
     AlterConfigsRequestAlterConfigsResource,
 )
 from kcore.schema.metadata_records_log import BeginTransactionRecord, EndTransactionRecord
-from kcore.schema.metadata_records_settings import ConfigRecord
+from kcore.schema.metadata_records_settings import ConfigRecord, FeatureLevelRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord
 from kcore.schema.structure import MetadataRecord
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
@@ -70,6 +70,13 @@ def test_a_controller_that_cannot_write_its_first_records_ends() -> None:
 
 
 @pytest.mark.covers("KRaft E5")
+def test_a_controller_whose_first_records_do_not_fit_ends() -> None:
+    level = Versioned(FeatureLevelRecord(name="metadata.version", feature_level=7))
+    with pytest.raises(TableError):
+        Active(bootstrap=Bootstrap([level, Versioned(EndTransactionRecord())], "a test"))
+
+
+@pytest.mark.covers("KRaft E5")
 def test_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
     """KAFKA-13104, the other way round: clients of a zombie waited for commits that never came."""
     stage = Stage()
@@ -84,7 +91,7 @@ def test_a_controller_whose_node_lost_the_majority_leads_no_more() -> None:
         "late": Errors.NOT_CONTROLLER,
     }
     assert settings_of(stage.controller.context) == {}
-    assert stage.controller.periodic.next_due_ms is None, "it does nothing of its own either"
+    assert stage.controller.next_due_ms is None, "it does nothing of its own either"
 
 
 # E6: a node that led before says that it leads.
@@ -96,7 +103,7 @@ class Restarted(Stage):
     def perform(self, effects: Any) -> None:
         for each in effects:
             if isinstance(each, LeaderChanged):
-                self.controller.leader_id = each.leader_id
+                self.controller.raft.leader_id = each.leader_id
         super().perform(effects)
 
 
@@ -109,7 +116,7 @@ def test_a_controller_that_led_before_its_restart_is_not_told_that_it_leads() ->
     assert node.state.name == "Resigned"
     stage = Restarted(controller_of(seed=2), node)
     stage.perform(effects)
-    assert stage.controller.epoch is None and stage.controller.leader_id == -1
+    assert stage.controller.epoch is None and stage.controller.raft.leader_id == -1
     stage.ask(set_on_all_nodes("3"), "early")
     answer: Any = stage.answers["early"]
     assert code_of(answer) is Errors.NOT_CONTROLLER

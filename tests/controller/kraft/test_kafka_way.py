@@ -365,9 +365,9 @@ def test_the_active_controllers_own_batches_are_taken_one_by_one() -> None:
     end = len(active.log)
     creation = CreatableTopic(name="u", num_partitions=1, replication_factor=1)
     active.ask(CreateTopicsRequest(topics=[creation]))
-    assert "u" not in active.controller.snapshot_image.topics
+    assert "u" not in active.controller.snapshots.image(active.controller.image).topics
     active.commit()
-    assert "u" in active.controller.snapshot_image.topics and written(active, end)
+    assert "u" in active.controller.snapshots.image(active.controller.image).topics and written(active, end)
 
 
 @pytest.mark.long

@@ -197,9 +197,9 @@ def test_a_snapshot_takes_back_step_by_step_what_came_behind_its_end(loop: Timed
     before = loop.controller.image.copy()
     offset = loop.controller.snapshot_offset()
     assert offset is not None
-    loop.controller.hold(offset)
+    loop.controller.snapshots.hold(offset)
     loop.lose([1, 4])
-    image = loop.controller.snapshot_image
+    image = loop.controller.snapshots.image(loop.controller.image)
     slices = snapshot_slices(image, offset, 1, 0, lambda: None)
     empty = 0
     while not (batch := next(slices)):
@@ -265,7 +265,7 @@ def test_a_standby_registers_once_it_has_applied_what_is_committed(high_watermar
     """As Kafka's, whose ControllerRegistrationManager waits for the first published image."""
     controller = controller_of()
     controller.image.apply(FeatureLevelRecord(name=FEATURE_NAME, feature_level=30))
-    controller.committed = 7
+    controller.on_committed(b"", 7)
     node = SimpleNamespace(high_watermark=high_watermark)
     config: Any = SimpleNamespace(node_id=1)
     assert Registration(config, cast(RaftNode, node), controller, Random(1)).is_wanted() is wanted

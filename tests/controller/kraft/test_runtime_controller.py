@@ -279,7 +279,7 @@ def test_a_task_that_fails_is_tried_again_in_five_minutes() -> None:
     stage = Stage(controller_of(lambda: now[0], [Task("a task", 100, falls_over)]))
     now[0] += 100
     stage.submit(stage.controller.on_timer())
-    assert stage.controller.periodic.next_due_ms == now[0] + 300_000
+    assert stage.controller.next_due_ms == now[0] + 300_000
     assert stage.node.leads and any("a task" in line for line in stage.log_lines)
 
 
@@ -305,7 +305,7 @@ def test_kraft_version_is_written_before_the_records_of_the_decision(handle: Any
 
 def test_a_standby_reads_and_decides_nothing(handle: Any) -> None:
     controller = controller_of()
-    controller.leader_id = 7
+    controller.raft.leader_id = 7
     handle(decides(GOOD))
     handle(decides(DescribeClusterResponse()), DescribeClusterRequest)
     [refused] = controller.on_request(ASK(), RequestInfo(0, BEGIN_MS), "write")
@@ -324,8 +324,8 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     stable = controller.stable
     handle(decides(GOOD, setting("open")))
     stage.ask(ASK(), "open")
-    controller.hold(stable)
-    slices = snapshot_slices(controller.image, stable, 1, BEGIN_MS, controller.release)
+    controller.snapshots.hold(stable)
+    slices = snapshot_slices(controller.image, stable, 1, BEGIN_MS, controller.snapshots.release)
     parts = [next(slices)]  # The memory is being made ready, while the log goes on.
     stage.commit()
     stage.ask(ASK(), "later")

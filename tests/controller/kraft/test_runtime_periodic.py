@@ -92,13 +92,6 @@ def test_a_task_of_3_9_waits_only_for_a_reason(context: Any) -> None:
     assert tasks.next_due_ms is None
 
 
-def test_nothing_is_due_of_a_controller_that_does_not_lead(context: Any) -> None:
-    tasks = PeriodicTasks([Task("a", 100, nothing)])
-    tasks.activate(context, 0)
-    tasks.deactivate()
-    assert tasks.due(1 << 40) is None
-
-
 @pytest.mark.parametrize("release", ["4.3.1", "4.1.2", "3.9.1"])
 def test_what_a_controller_does_by_itself(release: str) -> None:
     """No balancing where it is switched off, no no-ops where their interval is 0."""

@@ -30,6 +30,8 @@ from kcore.schema.partitions import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
     ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
     TopicPartitions,
@@ -138,6 +140,18 @@ def test_heartbeats_and_reads_are_answered_between_the_parts_of_a_decision() -> 
     assert cluster.codes("many") == {0}
 
 
+def test_a_read_in_parts_waits_for_the_decision_in_progress() -> None:
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    topics = [ListPartitionReassignmentsTopics(name=name, partition_indexes=[0]) for name in NAMES]
+    cluster.ask(ListPartitionReassignmentsRequest(topics=topics), "a list")
+    assert "a list" not in cluster.answers and cluster.parts_wanted == 1
+    cluster.work_to_the_end()
+    cluster.commit()
+    assert cluster.codes("many") == {0} and "a list" in cluster.answers
+
+
 def test_the_records_of_a_decision_are_applied_part_by_part_and_reads_wait_until_all_are() -> None:
     cluster = Cluster()
     cluster.works_on = False
@@ -175,6 +189,24 @@ def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_
     for each in split_batches(cluster.node.log.read(0, 1 << 30, cluster.node.log.end_offset), check_crc=False)[0]:
         replay(standby, decode_records(bytes(each.data)))
     assert standby == cluster.image
+
+
+def test_a_leader_that_resigns_reverts_records_below_a_control_record_that_is_committed() -> None:
+    """The records of a decision that is being written begin at the offset of the committed control record."""
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    while not cluster.image.topics.count:
+        cluster.work()
+    cluster.append_control()
+    cluster.commit()  # The flush comes with the next event of the node.
+    cluster.commit()
+    end = cluster.node.log.end_offset
+    assert cluster.controller.committed == end
+    cluster.submit(cluster.controller.on_resigned(cluster.node.epoch))
+    cluster.work_to_the_end()
+    assert cluster.image.topics.count == 0 and cluster.image.end_offset == end
+    assert cluster.codes("many") == {Errors.NOT_CONTROLLER}
 
 
 def test_what_changes_the_state_waits_and_comes_in_the_order_in_which_it_was_asked_for() -> None:

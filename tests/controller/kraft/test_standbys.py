@@ -54,7 +54,7 @@ class Standby:
     def __init__(self, release: str = "4.3.1", kafka_way: frozenset[str] = KAFKAS, level: int | None = None) -> None:
         log = log_of(release, LEVELS[release] if level is None else level)
         self.controller = controller_of(kafka_way=kafka_way, **settings_of(release))
-        self.controller.leader_id = LEADER
+        self.controller.raft.leader_id = LEADER
         self.controller.on_committed(log, int(decode_records(log).offset[-1]) + 1)
         self.log_lines: list[str] = []
 

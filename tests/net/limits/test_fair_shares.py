@@ -13,7 +13,7 @@ from kcore.net.limits import work_in_parts as one_by_one
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.requests import FEW_VALUES
-from kcore.net.server import RequestContext, serve
+from kcore.net.server import RequestContext, ServerParts, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic
 from net.loops import request_frame, story, until, with_turns_of_others
 
@@ -131,15 +131,16 @@ async def test_large_requests_of_strangers_are_few_at_once_until_they_are_answer
         return await empty(context, request)
 
     topics = [MetadataRequestTopic(name="") for _ in range(FEW_VALUES + 1)]
-    async with await serve("127.0.0.1", 0, slow, APIS, limits=Limits(close_s=0.1)) as server:
-        server.large_requests = LargeRequests(at_once=2)
-        server.is_node = lambda session: False
+    is_node = False
+    parts = ServerParts(is_node=lambda session: is_node)
+    async with await serve("127.0.0.1", 0, slow, APIS, limits=Limits(close_s=0.1), parts=parts) as server:
+        server.apis.large_requests = LargeRequests(at_once=2)
         frame = request_frame(s.MetadataRequest(topics=topics), 9, 7)
         clients = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(6)]
         for _, writer in clients:
             writer.write(frame)
-        await until(lambda: running == 2 and sum(each.may_end for each in server.connections) == 4)
-        server.is_node = lambda session: True
+        await until(lambda: running == 2 and sum(each.may_end for each in server.connections.served) == 4)
+        is_node = True
         async with await connect("127.0.0.1", server.port) as node:
             asked = node.send(s.MetadataRequest(topics=topics), 9)
             await until(lambda: running == 3)

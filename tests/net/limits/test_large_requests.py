@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from kcore import schema as s
-from kcore.net import served_connection as served
+from kcore.net import served_requests as served
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.large_requests import FEW, LONG, let_go, long_lists
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.requests import FEW_VALUES
-from kcore.net.server import RequestContext, serve
+from kcore.net.server import RequestContext, ServerParts, serve
 from kcore.schema.cluster_metadata import MetadataRequestTopic, MetadataResponsePartition, MetadataResponseTopic
 from kcore.schema.configs import DescribeConfigsResponse, DescribeConfigsResult
 from kcore.schema.structure import Struct
@@ -53,8 +53,8 @@ async def test_the_limit_is_for_them_too(most: int, is_taken: bool) -> None:
 @story
 async def test_who_is_no_node_of_the_cluster_may_send_fewer(is_node: bool, most: int) -> None:
     limits = Limits(request_values=4 * FEW_VALUES, client_values=3 * FEW_VALUES)
-    async with await serve("127.0.0.1", 0, echo, APIS, limits=limits) as server:
-        server.is_node = lambda session: is_node
+    parts = ServerParts(is_node=lambda session: is_node)
+    async with await serve("127.0.0.1", 0, echo, APIS, limits=limits, parts=parts) as server:
         for count in (most, most + 1):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             writer.write(request_frame(topics(count), 9, 7))
@@ -65,8 +65,8 @@ async def test_who_is_no_node_of_the_cluster_may_send_fewer(is_node: bool, most:
 @pytest.mark.parametrize(("count", "is_taken"), [(100, True), (101, False)])
 @story
 async def test_a_limit_of_few_values_holds_too(count: int, is_taken: bool) -> None:
-    async with await serve("127.0.0.1", 0, echo, APIS, limits=Limits(client_values=100)) as server:
-        server.is_node = lambda session: False
+    limits, parts = Limits(client_values=100), ServerParts(is_node=lambda session: False)
+    async with await serve("127.0.0.1", 0, echo, APIS, limits=limits, parts=parts) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(request_frame(topics(count), 9, 7))
         assert bool(await reader.read(4)) == is_taken
@@ -81,7 +81,7 @@ async def test_one_of_them_is_read_at_a_time() -> None:
         await connect("127.0.0.1", server.port) as one,
         await connect("127.0.0.1", server.port) as other,
     ):
-        async with server.reading:
+        async with server.apis.reading:
             large = one.send(topics(2 * FEW_VALUES), 9)
             for _ in range(300):  # It would be read by then.
                 assert len((await other.send(topics(1), 9)).topics) == 1

@@ -73,7 +73,7 @@ async def test_a_server_forgets_its_clients(caplog: pytest.LogCaptureFixture) ->
         async def rounds() -> None:
             await many(lambda i: drop(server.port, DROPS[i % len(DROPS)]), 1_800)
             await many(lambda i: ask(server), 200)
-            await until(lambda: not server.connections and not server.tasks)
+            await until(lambda: not server.connections.served and not server.connections.tasks)
             server.metrics.errors.clear()
 
         files, tasks, blocks = await left_over(rounds)

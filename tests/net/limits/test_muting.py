@@ -1,18 +1,21 @@
 """A throttled client: it is answered, and nothing more is read of it for a while (ThrottledChannel)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from kcore import schema as s
+from kcore.net.connection_states import ConnectionState
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.stopwatch import NOBODY
+from kcore.net.limits.throttled_channel import ThrottledChannel
 from kcore.net.request_context import ClientSession
 from kcore.net.requests import Answer
 from kcore.net.served_connection import ServedConnection
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.wire.codec import decode_from, encode
 from net.loops import HEARTBEAT, fenced, framed, read_frame, request_frame, story, until
 from net.test_direct_connections import Handler, receiving
@@ -56,17 +59,18 @@ async def muting(context: RequestContext, message: Any) -> Any:
     return FENCED
 
 
-def muted(server: Server) -> ServedConnection | None:
-    """The connection that is muted."""
-    return next((each for each in server.connections if each._muted is not None and not each._muted.done()), None)
+def muted(server: Server) -> list[ThrottledChannel]:
+    """The connections that are muted."""
+    throttled = [each for each in server.connections.served if each.client.state is ConnectionState.THROTTLED]
+    return [each._requests.throttled for each in throttled if isinstance(each, ServedConnection)]
 
 
-async def becomes_muted(server: Server, requests: int) -> ServedConnection:
+async def becomes_muted(server: Server, requests: int) -> ThrottledChannel:
     """A client, behind so many requests: the next one is not begun."""
     await until(lambda: muted(server) or server.metrics.requests > requests)
-    connection = muted(server)
-    assert connection is not None and server.metrics.requests == requests
-    return connection
+    [channel] = muted(server)
+    assert server.metrics.requests == requests
+    return channel
 
 
 async def is_answered(reader: asyncio.StreamReader, *correlation_ids: int) -> None:
@@ -79,7 +83,7 @@ async def test_a_muted_client_has_its_answer_and_no_other_until_its_time_is_over
     async with await serve("127.0.0.1", 0, muting, APIS) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2))
         await is_answered(reader, 1)
-        connection = await becomes_muted(server, 1)
+        channel = await becomes_muted(server, 1)
         writer.write(ask(3))
         other = s.RequestHeader(request_api_key=63, request_api_version=1, correlation_id=9, client_id="other")
         async with raw_client(server) as (others, asks):
@@ -88,7 +92,7 @@ async def test_a_muted_client_has_its_answer_and_no_other_until_its_time_is_over
                 await is_answered(others, 9)
         for correlation_id in (2, 3):
             await becomes_muted(server, correlation_id + 2)
-            connection._unmute()
+            channel.end()
             await is_answered(reader, correlation_id)
         assert not reader.at_eof()
 
@@ -117,7 +121,7 @@ async def test_a_muted_client_may_go_and_gives_way_to_others() -> None:
             writer.write(ask(1))
             await is_answered(reader, 1)
             await until(lambda: muted(server))
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             await is_answered(reader, 1)
@@ -155,18 +159,18 @@ class MutingLater(Later):
 @story
 async def test_who_is_answered_without_a_task_is_muted_too(*, sends_on: bool) -> None:
     direct = MutingLater()
-    async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
-        server.direct = direct
+    parts = ServerParts(direct=direct)
+    async with await serve("127.0.0.1", 0, fenced, APIS, parts=parts) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1) + (ask(2) if sends_on else b""))
         await until(lambda: direct.asked)
         direct.asked.pop()[1](FENCED)
         await is_answered(reader, 1)
         if not sends_on:
             writer.write(ask(2))
-        connection = await becomes_muted(server, 1)
+        channel = await becomes_muted(server, 1)
         await asyncio.sleep(0.01)
         await becomes_muted(server, 1)
-        connection._unmute()
+        channel.end()
         await is_answered(reader, 2)
 
 
@@ -180,13 +184,20 @@ async def test_who_is_new_is_muted_too_and_not_given_away() -> None:
     async with receiving(Muting(), wants=True) as (server, direct, _), raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2))
         await is_answered(reader, 1)
-        connection = await becomes_muted(server, 1)
+        channel = await becomes_muted(server, 1)
         assert len(direct.asked) == 1
-        connection._unmute()
+        channel.end()
         await is_answered(reader, 2)
 
 
 # The time of requests.
+
+
+@asynccontextmanager
+async def counting(throttle: Counting, handler: Any) -> AsyncIterator[Server]:
+    """A server that counts the time of requests."""
+    async with await serve("127.0.0.1", 0, handler, APIS, parts=ServerParts(throttle=throttle)) as server:
+        yield server
 
 
 def counted(throttle: Counting) -> Callable[[RequestContext, Any], Any]:
@@ -204,8 +215,7 @@ def counted(throttle: Counting) -> Callable[[RequestContext, Any], Any]:
 @story
 async def test_the_time_before_and_behind_a_decision_is_counted() -> None:
     throttle = Counting()
-    async with await serve("127.0.0.1", 0, counted(throttle), APIS) as server, raw_client(server) as (reader, writer):
-        server.throttle = throttle
+    async with counting(throttle, counted(throttle)) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
         await until(lambda: len(throttle.asked) == 2)
@@ -216,8 +226,7 @@ async def test_the_time_before_and_behind_a_decision_is_counted() -> None:
 @story
 async def test_nothing_is_measured_without_a_quota() -> None:
     throttle = Counting(is_on=False)
-    async with await serve("127.0.0.1", 0, counted(throttle), APIS) as server, raw_client(server) as (reader, writer):
-        server.throttle = throttle
+    async with counting(throttle, counted(throttle)) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
         assert (throttle.ticks, throttle.asked) == (0, [])
@@ -228,20 +237,21 @@ async def test_nothing_is_measured_without_a_quota() -> None:
 async def test_who_asks_for_versions_is_throttled_too(version: int) -> None:
     """The answer that others get is as it was."""
     throttle = Counting(used_ms=AN_HOUR_MS)
-    async with await serve("127.0.0.1", 0, fenced, APIS) as server, raw_client(server) as (reader, writer):
-        server.throttle = throttle
+    async with counting(throttle, fenced) as server, raw_client(server) as (reader, writer):
         writer.write(request_frame(VERSIONS, version, 3))
         answer, _ = decode_from(s.ApiVersionsResponse, version, await read_frame(reader), 4)
         assert answer.throttle_time_ms == (AN_HOUR_MS if version else 0)
         await until(lambda: muted(server))
-        assert server.versions_answer.throttle_time_ms == 0
+        assert server.apis.versions_answer.throttle_time_ms == 0
 
 
 @story
 async def test_who_is_new_may_ask_for_versions_once() -> None:
     throttle = Counting(used_ms=AN_HOUR_MS)
-    async with receiving() as (server, _, direct_connections), raw_client(server) as (reader, writer):
-        server.throttle = throttle
+    async with (
+        receiving(throttle=throttle) as (server, _, direct_connections),
+        raw_client(server) as (reader, writer),
+    ):
         for expected in (0, AN_HOUR_MS):
             writer.write(request_frame(VERSIONS, 3, 3))
             answer, _ = decode_from(s.ApiVersionsResponse, 3, await read_frame(reader), 4)
@@ -259,12 +269,11 @@ async def test_an_exempt_request_leaves_nothing_for_the_next_one() -> None:
         context.session.watch.asker = NOBODY
         return FENCED
 
-    async with await serve("127.0.0.1", 0, handler, APIS) as server, raw_client(server) as (reader, writer):
-        server.throttle = throttle
+    async with counting(throttle, handler) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
         await until(lambda: throttle.asked)
-        session = next(iter(server.connections))._session
+        session = next(iter(server.connections.served)).client.session
         assert session.watch is not None and session.watch.take_ns() == 0
 
 
@@ -281,7 +290,7 @@ async def test_a_server_that_closes_mutes_no_client_any_more() -> None:
         writer.write(ask(1))
         await until(lambda: server.metrics.requests)
         closing = asyncio.create_task(server.close())
-        await until(lambda: server.closing)
+        await until(lambda: server.connections.closing)
         may_answer.set()
         await is_answered(reader, 1)
         await closing

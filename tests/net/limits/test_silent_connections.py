@@ -30,16 +30,16 @@ class Silent:
 async def test_who_says_nothing_has_no_protocol() -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         with sockets(server, 20) as opened:
-            await until(lambda: len(server.admission) == 20)
-            assert not server.connections and not server.tasks
+            await until(lambda: len(server.connections.admission) == 20)
+            assert not server.connections.served and not server.connections.tasks
             async with await connect("127.0.0.1", server.port) as polite:
                 assert (await polite.send(HEARTBEAT)).is_fenced
-                assert len(server.connections) == 1
+                assert len(server.connections.served) == 1
             for number, each in enumerate(opened):  # Some politely, some with a RST.
                 if number % 2:
                     each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
                 each.close()
-            await until(lambda: not len(server.admission))
+            await until(lambda: not len(server.connections.admission))
             metrics = server.metrics
             assert (metrics.connections_opened, metrics.connections_closed) == (21, 21)
             assert not metrics.errors
@@ -51,14 +51,14 @@ async def test_the_first_byte_makes_it_a_connection(where: int) -> None:
     """Nothing of what was sent is lost, and it is counted once."""
     async with await serve("127.0.0.1", 0, fenced, APIS) as server:
         with sockets(server, 1) as [mine]:
-            await until(lambda: len(server.admission) == 1)
+            await until(lambda: len(server.connections.admission) == 1)
             whole = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff"  # ApiVersions 0, correlation id 7, no client id
             mine.sendall(whole[:where])
-            await until(lambda: server.connections)
+            await until(lambda: server.connections.served)
             mine.sendall(whole[where:])
             await until(lambda: server.metrics.responses == 1)
             assert mine.recv(8)[4:] == b"\0\0\0\x07"
-            assert server.metrics.connections_opened == 1 and len(server.admission) == 1
+            assert server.metrics.connections_opened == 1 and len(server.connections.admission) == 1
     assert server.metrics.connections_closed == 1
 
 
@@ -71,16 +71,16 @@ async def test_nobody_is_silent_for_ever(is_tls: bool) -> None:
     async with await serve("127.0.0.1", 0, fenced, APIS, tls=tls, limits=limits) as server:
         with sockets(server, 3) as opened:
             await until(lambda: server.metrics.errors["idle"] == 3)
-            assert not len(server.admission) and [each.recv(1) for each in opened] == [b""] * 3
+            assert not len(server.connections.admission) and [each.recv(1) for each in opened] == [b""] * 3
 
 
 @story
 async def test_a_server_that_closes_ends_them() -> None:
     server = await serve("127.0.0.1", 0, fenced, APIS)
     with sockets(server, 3) as opened:
-        await until(lambda: len(server.admission) == 3)
+        await until(lambda: len(server.connections.admission) == 3)
         await server.close()
-        assert not len(server.admission) and [each.recv(1) for each in opened] == [b""] * 3
+        assert not len(server.connections.admission) and [each.recv(1) for each in opened] == [b""] * 3
 
 
 @story

@@ -167,20 +167,20 @@ async def test_half_handshakes_are_bounded_and_keep_nobody_out(tmp_path: Path, m
     try:
         before = parts_of_tls()
         async with await serve("127.0.0.1", 0, fenced, APIS, tls=context) as server:
-            assert server._handshakes is not None
+            assert server.accepted.handshakes is not None
             attackers = await half(server, 40)
-            await settled(lambda: len(server.admission))
-            assert len(server._handshakes) == 6 and server._handshakes.waiting == 34
-            assert server.received.total == 6 * HANDSHAKE_BYTES
+            await settled(lambda: len(server.connections.admission))
+            assert len(server.accepted.handshakes) == 6 and server.accepted.handshakes.waiting == 34
+            assert server.connections.received.total == 6 * HANDSHAKE_BYTES
             async with await connect("127.0.0.1", server.port, security=Security(client_tls(authority.trusted))) as it:
                 assert (await it.send(HEARTBEAT)).is_fenced
-                assert len(server._handshakes) <= 6
-                await until(lambda: len(server._handshakes) == 6)
-                assert server.received.total == 6 * HANDSHAKE_BYTES
+                assert len(server.accepted.handshakes) <= 6
+                await until(lambda: len(server.accepted.handshakes) == 6)
+                assert server.connections.received.total == 6 * HANDSHAKE_BYTES
             for each in attackers:
                 each.close()
-            await until(lambda: not len(server.admission) and not len(server._handshakes or ()))
-            assert server.received.total == 0 and not server._handshakes.waiting
+            await until(lambda: not len(server.connections.admission) and not len(server.accepted.handshakes))
+            assert server.connections.received.total == 0 and not server.accepted.handshakes.waiting
         assert parts_of_tls() <= before + 3, "at most those of the polite client"
     finally:
         gc.enable()
@@ -198,12 +198,12 @@ async def test_one_handshake_begins_in_a_turn_of_the_event_loop(
         begun += 1
         raise ConnectionResetError
 
-    monkeypatch.setattr("kcore.net.server.accept_tls", accept)
+    monkeypatch.setattr("kcore.net.accepted_sockets.accept_tls", accept)
     authority = Authority(tmp_path / "authority")
     context = TlsSettings(str(authority.keystore("server"))).server_context()
     async with await serve("127.0.0.1", 0, fenced, APIS, tls=context) as server:
         clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(40)]
-        await until(lambda: len(server.admission) == 40)
+        await until(lambda: len(server.connections.admission) == 40)
         for each in clients:
             each.sendall(HELLO)
         most = 0
@@ -229,15 +229,15 @@ async def test_a_client_that_says_nothing_behind_its_handshake_is_charged_and_ha
         await connect("127.0.0.1", server.port, security=Security(security)) as polite,
     ):
         await polite.send(HEARTBEAT)
-        assert server.received.total == 0
+        assert server.connections.received.total == 0
         assert isinstance(security, ssl.SSLContext)
         name = "127.0.0.1"
         reader, writer = await asyncio.open_connection(name, server.port, ssl=security, server_hostname=name)
-        await until(lambda: len(server.connections) == 2)
-        kept = server.received.total - TLS_BYTES
+        await until(lambda: len(server.connections.served) == 2)
+        kept = server.connections.received.total - TLS_BYTES
         assert 0 < kept < KEPT_PER_BYTE * 2_000 and kept % KEPT_PER_BYTE == 0, "what OpenSSL keeps of its ClientHello"
         assert await reader.read() == b""
-        assert server.metrics.errors == {"idle": 1} and server.received.total == 0
+        assert server.metrics.errors == {"idle": 1} and server.connections.received.total == 0
         writer.close()
         assert (await polite.send(HEARTBEAT)).is_fenced
 
@@ -266,7 +266,7 @@ async def test_a_handshake_of_more_bytes_than_any_real_one_is_ended(
             writer.close()
             await until(lambda errors=errors: server.metrics.errors == errors)  # type: ignore[misc]
             assert ("a handshake of more than 32,768 bytes" in caplog.text) == (cut > HANDSHAKE_MOST), caplog.text
-        assert server.received.total == 0
+        assert server.connections.received.total == 0
 
 
 @story

@@ -16,7 +16,7 @@ from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.sasl_mechanisms import PlainUsers, Token
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext, TlsSettings
-from kcore.net.server import RequestContext, Server, serve
+from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataResponseBroker
 from kcore.scram import ScramCredential, scram_credential
@@ -101,7 +101,7 @@ async def test_a_failed_authentication_is_answered_late_and_closed(
         with pytest.raises(AuthenticationError, match="SASL_AUTHENTICATION_FAILED"):
             await connect("127.0.0.1", server.port, security=Security(sasl=Sasl(mechanism, username, password)))
         assert asyncio.get_running_loop().time() - begin_s >= 0.05
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
         assert server.metrics.errors == {"authentication": 1} and not seen.contexts
     assert PASSWORD.lower() not in caplog.text.lower()
 
@@ -151,8 +151,8 @@ class Greedy:
 @story
 async def test_requests_without_a_task_wait_for_the_end_of_the_exchange_and_stay_here() -> None:
     direct = Direct()
-    async with await serve("127.0.0.1", 0, Seen(), APIS, sasl=listener(failure_delay_s=0)) as server:
-        server.direct, server.adopter = direct, Greedy()
+    parts, sasl = ServerParts(direct=direct, adopter=Greedy()), listener(failure_delay_s=0)
+    async with await serve("127.0.0.1", 0, Seen(), APIS, sasl=sasl, parts=parts) as server:
         async with await connect("127.0.0.1", server.port) as stranger:
             with pytest.raises(DisconnectedError):
                 await stranger.send(HEARTBEAT)
@@ -166,13 +166,15 @@ async def test_requests_without_a_task_wait_for_the_end_of_the_exchange_and_stay
 async def test_a_session_ends() -> None:
     """Also for requests without a task."""
     for direct in (None, Direct()):
-        async with await serve("127.0.0.1", 0, Seen(), APIS, sasl=listener(max_reauth_ms={"PLAIN": 150})) as server:
-            server.direct = direct
-            async with await connect("127.0.0.1", server.port, security=Security(sasl=ALICE["PLAIN"])) as connection:
-                assert (await connection.send(HEARTBEAT)).is_fenced
-                await asyncio.sleep(0.2)
-                with pytest.raises(DisconnectedError):
-                    await connection.send(HEARTBEAT)
+        parts, sasl = ServerParts(direct=direct), listener(max_reauth_ms={"PLAIN": 150})
+        async with (
+            await serve("127.0.0.1", 0, Seen(), APIS, sasl=sasl, parts=parts) as server,
+            await connect("127.0.0.1", server.port, security=Security(sasl=ALICE["PLAIN"])) as connection,
+        ):
+            assert (await connection.send(HEARTBEAT)).is_fenced
+            await asyncio.sleep(0.2)
+            with pytest.raises(DisconnectedError):
+                await connection.send(HEARTBEAT)
 
 
 @story

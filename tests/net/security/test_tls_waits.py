@@ -14,6 +14,7 @@ import pytest
 from kcore import schema as s
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.tls import TlsSettings
+from kcore.net.served_connection import ServedConnection
 from kcore.net.server import RequestContext, Server, serve
 from net.authority import Authority
 from net.loops import request_frame, settled, story, until
@@ -38,7 +39,7 @@ async def served(authority: Authority, handler: Any) -> AsyncIterator[tuple[Serv
         context.check_hostname = False
         _, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        await until(lambda: server.connections)
+        await until(lambda: server.connections.served)
         yield server, writer
         writer.transport.abort()
         with suppress(OSError, ssl.SSLError):
@@ -46,8 +47,9 @@ async def served(authority: Authority, handler: Any) -> AsyncIterator[tuple[Serv
 
 
 def tls_of(server: Server) -> Any:
-    [connection] = server.connections
-    return connection._transport._ssl_protocol  # type: ignore[union-attr]
+    [connection] = server.connections.served
+    assert isinstance(connection, ServedConnection)
+    return connection.frames.transport._ssl_protocol  # type: ignore[union-attr]
 
 
 async def empty(context: RequestContext, request: Any) -> Any:
@@ -111,7 +113,7 @@ async def test_answers_that_nobody_takes_have_no_lines(
         raw.close()
         await settled(lambda: server.metrics.bytes_in)
         may_answer.set()
-        await until(lambda: not server.connections)
+        await until(lambda: not server.connections.served)
     assert answered
     assert [each.message for each in caplog.records] == []
 
@@ -120,10 +122,11 @@ async def test_answers_that_nobody_takes_have_no_lines(
 async def test_a_connection_whose_tls_has_ended_is_closed_for_its_server(authority: Authority) -> None:
     """The server then handles no request whose answer nobody could read."""
     async with served(authority, empty) as (server, _):
-        [connection] = server.connections
+        [connection] = server.connections.served
+        assert isinstance(connection, ServedConnection)
         protocol = tls_of(server)
-        assert not connection.closed
+        assert not connection.frames.closed
         state, protocol._state = protocol._state, SSLProtocolState.FLUSHING
         protocol._write_appdata([b"an answer"])
         protocol._state = state
-        assert connection.closed
+        assert connection.frames.closed

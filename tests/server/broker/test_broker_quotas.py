@@ -12,11 +12,12 @@ import pytest
 from kcore import schema as s
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.zookeeper import znodes
-from kcore.net.served_connection import ServedConnection
+from kcore.net.limits.throttled_channel import ThrottledChannel
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.server.broker.broker_server import BrokerServer
 from kcore.server.security.request_throttle import RequestThrottle
 from net.authority import Authority
+from net.limits.test_muting import muted as muted_at
 from net.loops import story, until
 from server.broker.test_broker_listeners import create, fetch, produce
 from server.secure_cluster import SecureCluster, secure_cluster
@@ -32,14 +33,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def throttle_of(broker: BrokerServer) -> RequestThrottle:
-    found = broker._servers[0].throttle
+    found = broker._servers[0].apis.parts.throttle
     assert isinstance(found, RequestThrottle)
     return found
 
 
-def muted(broker: BrokerServer) -> list[ServedConnection]:
-    connections = [each for server in broker._servers for each in server.connections]
-    return [each for each in connections if each._muted is not None and not each._muted.done()]
+def muted(broker: BrokerServer) -> list[ThrottledChannel]:
+    return [each for server in broker._servers for each in muted_at(server)]
 
 
 async def limit_alice(cluster: SecureCluster, percentage: float) -> None:
@@ -70,12 +70,12 @@ async def test_a_user_is_held_to_it_at_a_broker_and_others_are_not(tmp_path: Pat
         async with await cluster.connect(1, "alice") as alice, await cluster.connect(1, "admin") as admin:
             assert (await until_throttled(alice, METADATA)).throttle_time_ms <= 1000
             await until(lambda: muted(cluster.brokers[1]))
-            [connection] = muted(cluster.brokers[1])
+            [channel] = muted(cluster.brokers[1])
             waits = asyncio.ensure_future(alice.send(METADATA))
             for request, version in ((METADATA, None), (fetch(), 12), (produce(), 9)):
                 for _ in range(5):
                     assert (await admin.send(request, version)).throttle_time_ms == 0
-            connection._unmute()
+            channel.end()
             assert (await waits).throttle_time_ms == 1000
         async with await cluster.connect(1, "alice", "CLIENTS") as alice:
             assert (await until_throttled(alice, fetch(), 12)).throttle_time_ms == 1000, "at all listeners"

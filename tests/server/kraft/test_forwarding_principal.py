@@ -13,7 +13,7 @@ from kcore.net.connect import connect
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.tls import TlsContext, TlsSettings
-from kcore.net.server import RequestContext, serve
+from kcore.net.server import RequestContext, ServerParts, serve
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
@@ -44,7 +44,9 @@ async def broker_of(seen: list[Forwarded], **security: Any) -> AsyncIterator[int
 
     async with await serve("127.0.0.1", 0, controller, {"Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1", lambda: Endpoint(server.port, "127.0.0.1", "PLAINTEXT", 0))
-        async with await serve("127.0.0.1", 0, broker, APIS, relay=ControllerRelay(client), **security) as handlers:
+        async with await serve(
+            "127.0.0.1", 0, broker, APIS, parts=ServerParts(relay=ControllerRelay(client)), **security
+        ) as handlers:
             yield handlers.port
         client.close()
 

@@ -329,7 +329,7 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
                 assert [each.error_code for each in answer.entries] == [0]
         for server in servers:
             assert server.handlers._server is not None
-            rate_of = server.handlers._server.quotas.rate_of
+            rate_of = server.handlers._server.acceptor.quotas._rate_of
             while (rate_of("10.0.0.2"), rate_of("127.0.0.1"), rate_of("10.0.0.1")) != (500, 600, 7):
                 await asyncio.sleep(0.01)
 

@@ -356,7 +356,7 @@ def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int)
     async def story(server: KraftServer, connection: Connection) -> None:
         inner = server.handlers._server
         assert inner is not None
-        async with inner.reading, await connect("127.0.0.1", server.port) as other:
+        async with inner.apis.reading, await connect("127.0.0.1", server.port) as other:
             large = connection.send(enveloped(many, 3))
             for _ in range(100):  # It would be read by then.
                 assert (await other.send(enveloped(DescribeQuorumRequest(topics=[]), 2))).error_code == Errors.NONE

@@ -19,7 +19,7 @@ NODE = 3000
         ({"features": {}}, False),
         ({"high_watermark": None}, False),
         ({"committed": 9}, False),
-        ({"committed": 9, "epoch": 4}, True),  # The active controller has its own records before they are committed.
+        ({"committed": 9, "is_active": True}, True),  # It has its own records before they are committed.
         ({"is_supported": False}, False),
         ({"known": "another"}, True),
         ({"known": "same"}, False),
@@ -31,14 +31,14 @@ def test_a_controller_registers_once_it_has_read_the_log(changes: dict[str, Any]
         "features": {FEATURE_NAME: 25},
         "high_watermark": 10,
         "committed": 10,
-        "epoch": None,
+        "is_active": False,
         "is_supported": True,
         "known": None,
     } | changes
     version = SimpleNamespace(controller_registration_supported=given["is_supported"])
     controller: Any = SimpleNamespace(
         image=SimpleNamespace(features=given["features"], controllers={}),
-        epoch=given["epoch"],
+        is_active=given["is_active"],
         committed=given["committed"],
         context=SimpleNamespace(version=version),
     )

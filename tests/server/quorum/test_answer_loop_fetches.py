@@ -274,8 +274,8 @@ async def test_clients_that_come_and_go_at_any_moment_leave_nothing(tmp_path: Pa
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
         assert counters(server)["handed_back"] > 10 and counters(server)["fetches"] > 10
-        await until(lambda: not adopted(server) and not server.handlers._server.connections)  # type: ignore[union-attr]
-        await until(lambda: not len(server.handlers._server.admission))  # type: ignore[union-attr]
+        await until(lambda: not adopted(server) and not server.handlers._server.connections.served)  # type: ignore[union-attr]
+        await until(lambda: not len(server.handlers._server.connections.admission))  # type: ignore[union-attr]
         counted = metrics(server)  # A client of another process that looks for a node at this port counts, too.
         assert counted.connections_opened == counted.connections_closed >= 60
         assert not server.node.leading.fetches or counted.requests >= counted.responses

@@ -51,11 +51,11 @@ class Pair:
 
     async def say(self, frames: list[bytes]) -> list[list[bytes]]:
         """What each connection gets for these frames, in pieces of any size; all that comes until it ends."""
-        server = self.server.handlers._server
-        assert server is not None
-        answers: list[list[bytes]] = []
-        for end, adopter in zip(self.ends, (self.server.handlers._compiled, None), strict=True):
-            server.adopter = adopter
+        compiled = self.server.handlers._compiled
+        assert compiled is not None
+        feeds, answers = compiled._feeds, list[list[bytes]]()
+        for end, planning in zip(self.ends, (feeds, []), strict=True):
+            compiled._feeds = planning  # Without feeds the loop takes no connection.
             data, found = b"".join(frames), list[bytes]()
             while data:
                 size = self.random.choice((1, 7, 40, 200, 1 << 20))
@@ -68,7 +68,7 @@ class Pair:
                 except (EOFError, ConnectionError):
                     break
             answers.append(found)
-        server.adopter = self.server.handlers._compiled
+        compiled._feeds = feeds
         return answers
 
 

@@ -167,7 +167,7 @@ async def test_so_many_connections_are_kept_at_most() -> None:
                 results.peers.send(Send(destination, there.address, correlation_id, VoteRequest(), 2_000))
                 assert await results.answer(correlation_id) is not None
         assert len(there.connections) == 2 * MOST_LANES + 1, "that of node 7 stays"
-        await until(lambda: there.server is not None and len(there.server.connections) == MOST_LANES)
+        await until(lambda: there.server is not None and len(there.server.connections.served) == MOST_LANES)
 
 
 @story
@@ -264,7 +264,7 @@ async def test_no_answer_in_time_and_a_connection_that_ends() -> None:
         results.ask(2, FetchRequest(max_wait_ms=500), there.address)
         await until(lambda: len(there.versions) == 2)
         assert there.server is not None
-        for connection in list(there.server.connections):
+        for connection in list(there.server.connections.served):
             connection.abort()
         assert await results.answer(2) is None
         there.held.set()

@@ -15,7 +15,7 @@ from kcore import schema as s
 from kcore.controller.rules.mutation_quotas import RATE
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.served_connection import ServedConnection
+from kcore.net.limits.throttled_channel import ThrottledChannel
 from kcore.node.rate_quotas import REQUEST_PERCENTAGE
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import EndpointType
@@ -27,6 +27,7 @@ from kcore.schema.topics import CreatableTopic
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.wire.codec import decode_from, encode
+from net.limits.test_muting import muted as muted_at
 from net.loops import read_frame, request_frame, story, until
 from server.compiled_cluster import active, adopted, broker
 from server.quorum.test_answer_loop_heartbeats import DENY
@@ -87,10 +88,10 @@ async def asked_until_throttled(connection: Connection, request: Message = DESCR
     raise AssertionError("never throttled")
 
 
-def muted(server: KraftServer) -> list[ServedConnection]:
+def muted(server: KraftServer) -> list[ThrottledChannel]:
     served = server.handlers._server
     assert served is not None
-    return [each for each in served.connections if each._muted is not None and not each._muted.done()]
+    return muted_at(served)
 
 
 @story
@@ -103,11 +104,11 @@ async def test_who_asks_without_end_is_held_to_the_quota_and_nobody_else(tmp_pat
         answer = await asked_until_throttled(greedy)
         assert 0 < answer.throttle_time_ms <= 1000 and answer.error_code == 0
         assert (await modest.send(DESCRIBE)).throttle_time_ms == 0
-        [connection] = muted(server)
+        [channel] = muted(server)
         waits = asyncio.ensure_future(greedy.send(DESCRIBE))
         for _ in range(20):
             assert (await modest.send(DESCRIBE)).throttle_time_ms == 0
-        connection._unmute()
+        channel.end()
         assert (await waits).throttle_time_ms == 1000, "all that was used, and no more than a window"
         async with await connect("127.0.0.1", server.port, client_id="greedy", ask_versions=False) as another:
             assert (await another.send(DESCRIBE, 1)).throttle_time_ms == 1000, "the quota is not a connection's"

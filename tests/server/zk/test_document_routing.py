@@ -18,7 +18,7 @@ from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security.client_security import Security
-from kcore.net.server import Relay, RequestContext, serve
+from kcore.net.server import Relay, RequestContext, ServerParts, serve
 from kcore.net.versions import api_name, response_of
 from kcore.node.tokens import OfTokens
 from kcore.node.zk.acls import AclAuthorizerSettings
@@ -157,7 +157,7 @@ async def broker(controller_port: int | None, **security: Any) -> AsyncIterator[
         raise AssertionError("all mutations are the relay's")
 
     relay = DocumentRelay(lambda: where, others)
-    async with await serve("127.0.0.1", 0, handle, apis, relay=relay, **security) as server:
+    async with await serve("127.0.0.1", 0, handle, apis, parts=ServerParts(relay=relay), **security) as server:
         yield server.port
 
 
@@ -480,7 +480,9 @@ async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> Non
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
     listener_settings = DocumentRequests(decide, lambda: True, Nothing(), lambda session: True)
-    async with await serve("127.0.0.1", 0, handle, apis, relay=listener_settings, sasl=listener()) as server:
+    async with await serve(
+        "127.0.0.1", 0, handle, apis, parts=ServerParts(relay=listener_settings), sasl=listener()
+    ) as server:
         where = Endpoint(server.port, "127.0.0.1", "SECURE", 2)
         dialer = Dialer(lambda: Security(sasl=ALICE["PLAIN"]))
         relay, session = DocumentRelay(lambda: where, Nothing(), dialer), ClientSession("PLAINTEXT", "127.0.0.1")

@@ -37,6 +37,7 @@ from kcore.server.zk_controller.zk_controller_listener_settings import ZkControl
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.server.zk_node.credentials import CredentialsWatcher, credential_in
 from net.authority import Authority, client_tls
+from net.limits.test_muting import muted
 from net.loops import story, until
 from net.token_client import show_token
 from server.brokers import APIS, FakeBroker
@@ -332,7 +333,7 @@ async def test_quotas_of_addresses_hold_at_the_controller(authority: Authority) 
         await connect("127.0.0.1", server.port) as connection,
     ):
         assert server._handlers._server is not None
-        rate_of = server._handlers._server.quotas.rate_of
+        rate_of = server._handlers._server.acceptor.quotas._rate_of
         assert (rate_of("10.0.0.1"), rate_of("127.0.0.1")) == (7, None)
         for name, value in ((None, 500.0), ("localhost", 600.0)):
             await alter(connection, name, value)
@@ -346,7 +347,7 @@ async def test_quotas_of_clients_hold_at_the_controller() -> None:
     """request_percentage: the controller reads a change from its own notification. Brokers are exempt."""
     async with controller(Zookeeper(), zk_controller_settings({})) as server:
         assert server._handlers._server is not None
-        throttle, connections = server._handlers._throttle, server._handlers._server.connections
+        throttle, listening = server._handlers._throttle, server._handlers._server
         assert throttle is not None
         stop_the_clocks(throttle)
         async with (
@@ -362,16 +363,15 @@ async def test_quotas_of_clients_hold_at_the_controller() -> None:
                 await until(lambda value=value: throttle.is_on is (value is not None))
                 for _ in range(5):
                     await greedy.send(s.AlterPartitionRequest(topics=[]))
-                    assert all(each._muted is None for each in connections)
+                    assert not muted(listening)
                 for _ in range(5):
                     response = await greedy.send(s.MetadataRequest(topics=[]))
                     assert (await modest.send(s.MetadataRequest(topics=[]))).throttle_time_ms == 0
                 assert (response.throttle_time_ms > 0) is (value is not None)
                 if value is not None:
-                    await until(lambda: any(each._muted is not None for each in connections))
-                for each in connections:
-                    each._unmute()
-                    each._muted = None
+                    await until(lambda: muted(listening))
+                for each in muted(listening):
+                    each.end()
 
 
 async def alter(connection: Connection, name: str | None, rate: float | None) -> None:

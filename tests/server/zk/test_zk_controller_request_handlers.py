@@ -388,11 +388,11 @@ async def test_a_broker_registered_at_an_impossible_host_is_passed_over(caplog: 
 async def test_no_connection_to_a_broker_outlives_its_client() -> None:
     asked = s.FindCoordinatorRequest(coordinator_keys=["a group"])
     async with with_broker() as (served, broker):
-        await until(lambda: not broker.connections)
+        await until(lambda: not broker.connections.served)
         async with await connect("127.0.0.1", served.port, client_id="a client") as connection:
             await connection.send(asked)
-            assert len(broker.connections) == 1
-        await until(lambda: not broker.connections)
+            assert len(broker.connections.served) == 1
+        await until(lambda: not broker.connections.served)
 
 
 @story

@@ -1,16 +1,25 @@
 """The controller of a cluster whose state is the metadata log (Kafka's QuorumController).
 
 One process has one event loop and one state. A handler reads the state in `kcore.metadata` and returns records and a
-response; it changes nothing. The controller appends the records through the raft node's state machine interface and
-replays them at once. It sends the response when the records are committed. When the node stops leading, the state
-reverts to the last commit.
+response; it changes nothing. The active controller appends the records through the raft node's state machine interface
+and replays them at once. It sends the response when the records are committed. When its node stops leading, the state
+reverts to the last commit, and every pending request is answered NOT_CONTROLLER. When the node refuses an append,
+because it has written a control record first, the refused decision and all later decisions are made again.
 
-- `controller.py`: the state machine: events in, appends and answers out; `outputs.py`: what it returns;
-  `pending.py`: requests and tasks until their answers; `decision.py`: the result of a handler; `writing.py`: encodes a
-  decision as batches and applies it; `activation.py`: the first records of an active controller.
+                     on_leader
+    Standby ───────────────────────▶ Active ── Pipeline: the decisions from their requests to their answers
+            ◀───────────────────────
+                     on_resigned
+    on_committed: replays records    on_committed: answers requests
+    on_snapshot: loads a snapshot    on_refused: decides again
+
+- `controller.py`: the state machine: events in, appends and answers out. It has one of both roles, and the state that
+  outlives them: `controller_state.py`, `snapshot_state.py`. `outputs.py`: what events return.
+- `active.py`, `standby.py`: the roles. `activation.py`: the first records of an active controller.
+- `pipeline.py`: the decisions in progress, and their invariants; `pending.py`: one of them; `decision.py`: the result
+  of a handler; `writing.py`: encodes a decision as batches and applies it.
 - `handlers.py`: the table of requests and handlers; `kraft_context.py`: what handlers read;
   `kraft_controller_config.py`: the settings.
-- `standby.py`: a controller that is not active.
 - `periodic.py`, `tasks.py`: periodic tasks and their schedule; `log_lines.py`: the operator's log.
 - `brokers/`: registration, heartbeats, fencing, controlled shutdown (ClusterControlManager, BrokerHeartbeatManager).
 - `topics/`: creation, deletion, more partitions (ReplicationControlManager).

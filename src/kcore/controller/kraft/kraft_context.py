@@ -61,6 +61,7 @@ class NotControllerError(KcoreError):
 class RaftView:
     """The facts about the raft node that rules need; the edge keeps them up to date."""
 
+    leader_id: int = -1  # NOT_CONTROLLER answers name it as the active controller; -1: unknown.
     kraft_version: int = 0  # From raft's control records; the image has the levels of the other features.
     # Returns why raft cannot write a kraft.version; without a raft node nothing prevents it.
     kraft_version_problem: Callable[[int], str | None] = lambda kraft_version: None

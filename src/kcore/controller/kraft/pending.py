@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from kcore.controller.kraft.decision import SINGLES_AT_ONCE, Decision, Rest, Steps, Versioned
 from kcore.controller.kraft.kafka_way.faults import ControllerFaultError
 from kcore.controller.kraft.kafka_way.unreadable_settings import check_min_isr
 from kcore.controller.kraft.kraft_context import ControllerContext
-from kcore.controller.kraft.log_lines import NO_NOTICE, Notice, NoticeMaker, fault_line
-from kcore.controller.kraft.outputs import Clocks, LogLine, Output
+from kcore.controller.kraft.log_lines import NO_NOTICE, Notice, NoticeMaker, fault_line, log_lines
+from kcore.controller.kraft.outputs import Clocks, Output
 from kcore.controller.kraft.writing import Written, encoding, in_groups, is_long, taking_effect, written
 from kcore.controller.rules.mutation_quotas import MutationQuota
 from kcore.node.error_responses import refused
@@ -18,8 +18,14 @@ from kcore.protocol_errors import Errors
 from kcore.raft.log.batches import split_batches
 from kcore.schema.structure import Message
 
-T = TypeVar("T")
 UNEXPECTED_ERROR: Final = "The server experienced an unexpected error when processing the request."
+
+
+class Fault(NamedTuple):
+    """An exception in a decision or in its writing. It fails only this request: nothing of the decision is written."""
+
+    line: str
+    resigns: bool  # The controller resigns, as Kafka's does after this failure.
 
 
 @dataclass(slots=True, eq=False)
@@ -35,16 +41,25 @@ class Pending:
     notice: Notice = NO_NOTICE  # The lines for the operator's log, written at the commit.
     is_vital: bool = False  # The node cannot lead without this decision: an exception in it is raised.
     quota: MutationQuota | None = None  # The quota on mutations that the last decision used.
-    has_failed: bool = False  # The last decision raised an exception.
-    resigns: bool = False  # The controller resigns, as Kafka's does after this failure.
+    fault: Fault | None = None  # The failure of the last decision.
     rest: Rest | None = None  # The rest of the decision, made after the answer.
-    # Called when the decision is written for the first time, with the number of records and `has_failed`.
+    # Called when the decision is written for the first time, with the number of records and whether it failed.
     on_written: Callable[[int, bool], None] | None = None
+
+    def begin(self, context: ControllerContext) -> "Decision | Deciding":
+        """Make the decision anew, or its first part. An exception fails as in `Deciding.go_on`."""
+        self.forget_decision()
+        context.used_quota = None
+        try:
+            decided = self.decide()
+        except Exception as error:
+            decided = Decision(self.failed(error))
+        self.quota = context.used_quota
+        return decided if isinstance(decided, Decision) else Deciding(self, decided).go_on(context)
 
     def forget_decision(self) -> None:
         """Drop the last decision, and return the quota that it used."""
-        self.response, self.rest, self.notice = None, None, NO_NOTICE
-        self.has_failed = self.resigns = False
+        self.response, self.rest, self.notice, self.fault = None, None, NO_NOTICE, None
         if self.quota is not None:
             self.quota.give_back()
             self.quota = None
@@ -53,26 +68,24 @@ class Pending:
         """Report that all records of the decision are written."""
         if self.on_written is not None:
             on_written, self.on_written = self.on_written, None
-            on_written(count, self.has_failed)
+            on_written(count, self.fault is not None)
 
-    def failed(self, error: Exception, outputs: list[Output]) -> Message | None:
-        """Handle an exception in the decision or its writing, which fails only this request; returns the answer."""
-        self.has_failed, self.resigns = True, isinstance(error, ControllerFaultError)
-        outputs.append(LogLine(logging.ERROR, f"{self.name} failed and wrote nothing: {fault_line(error)}"))
+    def failed(self, error: Exception) -> Message | None:
+        """Keep an exception in the decision or its writing as `fault`; returns the answer. Raises it if it is vital."""
+        if self.is_vital:
+            raise error
+        resigns = isinstance(error, ControllerFaultError)
+        self.fault = Fault(f"{self.name} failed and wrote nothing: {fault_line(error)}", resigns)
         if self.request is None:
             return None
         if isinstance(error, ControllerFaultError):
             return error.answer(self.request)
         return refused(self.request, Errors.UNKNOWN_SERVER_ERROR, UNEXPECTED_ERROR)
 
-
-def using_quota(context: ControllerContext, pending: Pending, decide: Callable[[], T]) -> T:
-    """Make a decision or a part of it, and record the quota on mutations that it used."""
-    context.used_quota = None
-    try:
-        return decide()
-    finally:
-        pending.quota = pending.quota or context.used_quota
+    @property
+    def fault_lines(self) -> list[Output]:
+        """The line about the fault for the operator's log, if there is one."""
+        return [] if self.fault is None else log_lines([self.fault.line], logging.ERROR)
 
 
 class Deciding(NamedTuple):
@@ -80,6 +93,23 @@ class Deciding(NamedTuple):
 
     pending: Pending
     steps: Steps
+
+    def go_on(self, context: ControllerContext) -> "Decision | Deciding":
+        """Make the next part, and record the quota on mutations that it uses; returns itself if there are more parts.
+
+        An exception fails only this request: the decision is then its answer, without records.
+        """
+        pending, context.used_quota = self.pending, None
+        try:
+            next(self.steps)
+        except StopIteration as done:
+            decision: Decision = done.value
+            return decision
+        except Exception as error:
+            return Decision(pending.failed(error))
+        finally:
+            pending.quota = pending.quota or context.used_quota
+        return self
 
 
 class Writing:
@@ -149,11 +179,6 @@ class Uncommitted(NamedTuple):
     begin: int
     end: int
     transaction: bytes
-
-    @classmethod
-    def of(cls, made: Written) -> "Uncommitted":
-        """The append of a decision or of a part of it."""
-        return cls(made.begin, made.end, made.batches if made.is_transaction else b"")
 
     def part_below(self, offset: int) -> bytes:
         """The batches of the transaction that begin below the offset."""

@@ -41,7 +41,7 @@ class Task:
 
 
 class PeriodicTasks:
-    """The schedule of one controller; empty while the controller is not active."""
+    """The schedule of one controller, while it is active."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         """`tasks`: in the order in which they run if they are due at the same time."""
@@ -64,10 +64,6 @@ class PeriodicTasks:
         if self._looks_at_changes:
             context.image.keep_deltas(context.image.end_offset)
             self._seen = -1
-
-    def deactivate(self) -> None:
-        """Empty the schedule, because the node does not lead any more."""
-        self._due_ms = {}
 
     def on_change(self, context: ControllerContext, now_ms: int) -> None:
         """Schedule the tasks of 3.9.1 for which the partitions that have changed give a reason."""

@@ -8,8 +8,8 @@ from kcore._ext import hollow as kernel
 from kcore.errors import DecodeError, DisconnectedError, FrameError, NetworkError, TargetError
 from kcore.measure.hollow.frames import request_frame
 from kcore.measure.hollow.refusals import explained
+from kcore.net.calls import correlation_id_of
 from kcore.net.connect import authenticate
-from kcore.net.connection import correlation_id_of
 from kcore.net.security.client_security import Sasl
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.net.security.tls import TlsError

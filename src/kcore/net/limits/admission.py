@@ -8,12 +8,20 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kcore.net.limits.connection_limits import Limits
 from kcore.sampled_rate import WINDOW_MS, SampledRate
 
 MOST_ADDRESSES: Final = 10_000  # Addresses whose connection rate is measured; beyond that, the oldest is forgotten.
+
+
+RateOf: TypeAlias = Callable[[str], float | None]
+"""connection_creation_rate of an address, as AlterClientQuotas sets it (KIP-612); None: no limit."""
+
+
+def _no_rate(address: str) -> None:
+    """No address has a limit."""
 
 
 class Refused(NamedTuple):
@@ -27,16 +35,14 @@ class Refused(NamedTuple):
 class ConnectionQuotas:
     """The connection quotas of one listener."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        # connection_creation_rate of an address, as AlterClientQuotas sets it (KIP-612); None: no limit.
-        self.rate_of: Callable[[str], float | None] = lambda address: None
+    def __init__(self, limits: Limits, rate_of: RateOf | None = None) -> None:
+        self._limits, self._rate_of = limits, rate_of or _no_rate
         self._all = SampledRate()
         self._of_address: dict[str, SampledRate] = {}
 
     def refused(self, address: str, has: int, now_s: float) -> Refused | None:
         """Counts a new connection of an address that has `has` connections; returns why it is refused, or None."""
-        limit = self.rate_of(address)
+        limit = self._rate_of(address)
         if limit is not None:
             rate = self._of_address.pop(address, None) or SampledRate()
             self._of_address[address] = rate  # Put back as the newest entry.

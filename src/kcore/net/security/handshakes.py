@@ -166,8 +166,17 @@ class _Connection(SSLProtocol):
     _ssl_writing_paused: bool
     _ssl_reading_paused: bool
 
-    def __init__(self, room: memoryview, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        room: memoryview,
+        protocol: asyncio.BaseProtocol,
+        context: ssl.SSLContext,
+        done: "asyncio.Future[None]",
+        timeout_s: float,
+    ) -> None:
+        """`done`: the result of the handshake of a server."""
+        loop, options = asyncio.get_running_loop(), {"server_side": True, "ssl_handshake_timeout": timeout_s}
+        _OF_ASYNCIO.__init__(self, loop, protocol, context, done, **options)  # typeshed has whole seconds only.
         self._ssl_buffer_view = self._room = room
 
     def get_buffer(self, n: int) -> memoryview:
@@ -250,7 +259,7 @@ async def accept_tls(
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
-    protocol = _Connection(room, loop, make(), context, done, server_side=True, ssl_handshake_timeout=timeout_s)
+    protocol = _Connection(room, make(), context, done, timeout_s)
     made = [protocol]
     del protocol
     transport, _ = await loop.connect_accepted_socket(made.pop, accepted)

@@ -23,11 +23,12 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection_metrics import Metrics
 from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.request_context import PEER
 from kcore.net.security.sasl_mechanisms import Credentials
-from kcore.net.served_connection import PEER
-from kcore.net.server import Relay, Server, serve
+from kcore.net.server import Relay, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
+from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import ControllerClient, Dialer
@@ -171,12 +172,27 @@ class BrokerServer(ABC):
         }
 
     async def _listen(
-        self, stack: AsyncExitStack, apis: Mapping[str, tuple[int, int]], relay: Relay, metrics: Metrics | None = None
+        self,
+        stack: AsyncExitStack,
+        apis: Mapping[str, tuple[int, int]],
+        relay: Relay,
+        advertised: Callable[[ApiVersionsResponse], ApiVersionsResponse],
+        metrics: Metrics | None = None,
     ) -> None:
-        """Opens all listeners; `stack` closes them. OSError if an address is in use; TlsError."""
+        """Opens all listeners; `stack` closes them. `advertised` changes the ApiVersions answer.
+
+        Raises OSError if an address is in use; TlsError.
+        """
         credentials, throttle = self._credentials(), self.quotas.requests
         handler = throttled(audited(self.handlers.handle, self.audit, wall_ms), throttle, self.handlers.is_node)
         throttled_relay = ThrottledRelay(relay, throttle, self.handlers.is_node, self._of_nodes)
+        parts = ServerParts(
+            relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, wall_ms),
+            throttle=throttle,
+            is_node=self.handlers.is_node,
+            identity=self._identity(),
+            advertised=advertised,
+        )
         for each in self.listeners.each:
             server = await serve(
                 each.listen.host or None,
@@ -187,11 +203,9 @@ class BrokerServer(ABC):
                 sasl=each.security.server_sasl(credentials, wall_ms),
                 limits=each.limits,
                 metrics=metrics,
-                relay=throttled_relay if self.audit is None else AuditedRelay(throttled_relay, self.audit, wall_ms),
+                parts=parts,
                 listener_name=each.name,
             )
-            server.throttle, server.is_node = throttle, self.handlers.is_node
-            server.identity = self._identity()
             stack.push_async_callback(server.close)
             self._servers.append(server)
             self.ports[each.name] = server.port

@@ -38,7 +38,7 @@ from kcore.net.connection_metrics import Metrics
 from kcore.node.kraft.image_indexes import ImageAuthorizer
 from kcore.node.kraft.snapshot_slices import SnapshotNeed
 from kcore.releases.known import RELEASES
-from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
+from kcore.schema.api_versions import ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_request_handlers import is_exempt
 from kcore.server.broker.broker_server import BrokerServer, until_first
@@ -162,12 +162,14 @@ class KraftBrokerServer(BrokerServer):
     async def _serve(self, stack: AsyncExitStack) -> None:
         self._forwarding, release = self._to_controller("forwarding"), self._kraft.release
         relay = ControllerRelay(self._forwarding, self._authorizer, release)
-        await self._listen(stack, apis(release), relay, self.network)
-        for server in self._servers:
-            server.versions_answer.supported_features = [
-                SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
-                for each, (lowest, highest) in sorted(RELEASES[release].supported_features.items())
-            ]
+        await self._listen(stack, apis(release), relay, self._with_features, self.network)
+
+    def _with_features(self, answer: ApiVersionsResponse) -> ApiVersionsResponse:
+        answer.supported_features = [
+            SupportedFeatureKey(name=each, min_version=lowest, max_version=highest)
+            for each, (lowest, highest) in sorted(RELEASES[self._kraft.release].supported_features.items())
+        ]
+        return answer
 
     def _controller_dialer(self) -> Dialer:
         return self._to_controllers
@@ -368,8 +370,8 @@ class KraftBrokerServer(BrokerServer):
             if each > 0
         ]
         for server in self._servers:
-            server.versions_answer.finalized_features_epoch = image.end_offset - 1
-            server.versions_answer.finalized_features = features
+            server.apis.versions_answer.finalized_features_epoch = image.end_offset - 1
+            server.apis.versions_answer.finalized_features = features
         self._lifecycle.take(DirectoriesCordoned(cordoned if version.cordoned_directories_supported else None))
         own = image.brokers.get(self.config.broker_id)
         if own is not None and not own.directories and version.directories_supported and self._running.is_set():

@@ -60,8 +60,8 @@ class KraftFamilies:
 
     def _of_controller(self) -> Iterable[Family]:
         controller, metrics = self._server.controller, self._server.runtime.metrics
-        is_active = controller.epoch is not None
-        yield gauge(f"{CONTROLLER}_ActiveControllerCount", "1 on the active controller, otherwise 0.", is_active)
+        text = "1 on the active controller, otherwise 0."
+        yield gauge(f"{CONTROLLER}_ActiveControllerCount", text, controller.is_active)
         applied = controller.image.end_offset - 1
         text = "The offset of the last record that is applied to this controller's state, committed or not."
         yield gauge(f"{CONTROLLER}_LastAppliedRecordOffset", text, applied)
@@ -112,12 +112,12 @@ class KraftFamilies:
         ids, states = brokers.ids[rows], registration_states(brokers)[rows]
         text = "10: the broker is fenced, 20: in controlled shutdown, 30: active."
         yield partial(_by_broker, f"{CONTROLLER}_BrokerRegistrationState", text, ids, states)
-        if controller.epoch is None:
+        if not controller.is_active:
             return
         contacts = {each: state.last_contact_ms for each, state in heartbeats.brokers.items()}
         last_ms = np.array([contacts.get(each, NEVER) for each in ids.tolist()], np.int64)
-        longest_ms = heartbeats.session_timeout_ms
-        since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(self._server.now_ms() - last_ms, longest_ms))
+        longest_ms, now_ms = heartbeats.session_timeout_ms, self._server.clock.now_ms()
+        since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(now_ms - last_ms, longest_ms))
         text = "Time since the broker's last heartbeat, in ms; at most the session time-out."
         yield partial(_by_broker, f"{CONTROLLER}_TimeSinceLastHeartbeatReceivedMs", text, ids, since_ms)
 

@@ -158,7 +158,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
 
         `has_loaded`: whether the image has reached the high watermark once, so that it has all ACLs. `is_of_observer`:
         as for QuorumRequestHandlers. `heartbeat_receiver`: the controller that gets the heartbeats which the answer
-        loop answers, and its clock; needed for `compile`. `audit`: gets a line for each request.
+        loop answers, and its clock; needed for this loop. `audit`: gets a line for each request.
         """
         super().__init__(level, take, DescribeClusterResponse, listener, is_of_observer=is_of_observer, audit=audit)
         self._release, self._control, self._context = release, control, context
@@ -209,7 +209,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if self._server is None or self._advertised == (dict(finalized), offset):
             return
         self._advertised = dict(finalized), offset
-        answer, supported = self._server.versions_answer, self._context().config.node.supported_features
+        answer, supported = self._server.apis.versions_answer, self._context().config.node.supported_features
         answer.supported_features = [
             SupportedFeatureKey(name=name, min_version=supported[name][0], max_version=supported[name][1])
             for name in hash_map_order(supported)
@@ -346,7 +346,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             return Errors.CLUSTER_AUTHORIZATION_FAILED
         assert self._server is not None
         most = CLIENT_VALUES if self._context().config.node.has_authorizer else REQUEST_VALUES
-        found = await opened(envelope, most, self._server.reading)
+        found = await opened(envelope, most, self._server.apis.reading)
         if isinstance(found, Errors):
             return found
         lowest, highest = self._apis().get(api_name(type(found.request)), (0, -1))

@@ -76,12 +76,12 @@ class KraftServer:
         """See QuorumServer."""
         check_data = partial(check_batches, release=RELEASES[config.node.release])
         raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way, check_data=check_data)
-        self._clock, dice = Clock(), SystemRandom()
-        edge = Clocks(self._clock.now_ms, wall_ms), JavaRandom(dice.getrandbits(48)), random_directory_id
+        self.clock, dice = Clock(), SystemRandom()
+        edge = Clocks(self.clock.now_ms, wall_ms), JavaRandom(dice.getrandbits(48)), random_directory_id
         self.controller = KraftController(config, bootstrap, all_tasks(config), *edge)
         self._has_loaded = False
         self._faults = BoundedLog(logger)  # Bounded, because a client can repeat a request that fails.
-        self._timer = DeadlineTimer(self._clock, self._timed)
+        self._timer = DeadlineTimer(self.clock, self._timed)
         self._tasks: list[asyncio.Task[None]] = []
         self.runtime = QuorumRuntime(
             *(raft, log, elections, self.controller),
@@ -124,11 +124,11 @@ class KraftServer:
             self.runtime.on_request,
             self._on_request,
             lambda: self.controller.context,
-            lambda: (self._clock.now_ms(), wall_ms()),
+            lambda: (self.clock.now_ms(), wall_ms()),
             lambda: self.node.leader_id,
             self.has_loaded,
             partial(is_of_observer, self.node),
-            heartbeat_receiver=(self.controller, self._clock),
+            heartbeat_receiver=(self.controller, self.clock),
             audit=audit,
         )
 
@@ -140,12 +140,8 @@ class KraftServer:
         """Why the voters do not support this level of kraft.version; None if they do."""
         if not self.node.leads:
             return "this node does not lead"
-        problem = kraft_version.upgrade(self.node, version, self._clock.now_ms(), validate_only=True)
+        problem = kraft_version.upgrade(self.node, version, self.clock.now_ms(), validate_only=True)
         return None if problem is None else problem[1]
-
-    def now_ms(self) -> int:
-        """Milliseconds of the controller's clock, which never goes back."""
-        return self._clock.now_ms()
 
     async def __aenter__(self) -> Self:
         await self._listener.__aenter__()
@@ -187,7 +183,7 @@ class KraftServer:
     def is_ready(self) -> bool:
         """True if the node is ready and its image has loaded. On the leader, the controller must also be active."""
         leads = self.node.leads
-        return self.runtime.is_ready and self.has_loaded() and leads == (self.controller.epoch is not None)
+        return self.runtime.is_ready and self.has_loaded() and leads == self.controller.is_active
 
     # Events of the controller.
 
@@ -211,7 +207,7 @@ class KraftServer:
         self.runtime.machine_event(kind, taken)
 
     def _timed(self) -> None:
-        task = self.controller.periodic.due(self._clock.now_ms())
+        task = self.controller.periodic.due(self.clock.now_ms())
         self._control("controller timer" if task is None else task.name, self.controller.on_timer)
 
     def _taken(self) -> None:
@@ -246,4 +242,4 @@ class KraftServer:
 
     def _on_machine_effect(self, effect: MachineEffect) -> None:
         if isinstance(effect, LeaderChanged):
-            self.controller.leader_id = effect.leader_id
+            self.controller.raft.leader_id = effect.leader_id

@@ -74,7 +74,7 @@ class Registration:
         image, high_watermark = controller.image, self._node.high_watermark
         if FEATURE_NAME not in image.features or high_watermark is None:
             return False
-        if controller.epoch is None and controller.committed < high_watermark:
+        if not controller.is_active and controller.committed < high_watermark:
             return False
         if not controller.context.version.controller_registration_supported:
             return False

@@ -11,15 +11,15 @@ import asyncio
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, Literal, Protocol, TypeAlias
 
 from kcore._ext import answer_loop as kernel
 from kcore.net.adoption import AdoptedConnection, Adoption, Direct
-from kcore.net.direct_connections import DirectConnections, is_supported
-from kcore.net.server import Server
+from kcore.net.connection_metrics import Metrics
+from kcore.net.limits.connection_limits import Limits
 from kcore.schema.structure import Message
 
 AnswerLoopKind: TypeAlias = Literal["compiled", "plain"]
@@ -58,17 +58,15 @@ class Feed(Protocol):
 class AnswerLoop:
     """The answer loop of one server, with its thread and its connections."""
 
-    def __init__(self, server: Server, fail: Callable[[Exception], None]) -> None:
+    def __init__(self, limits: Limits, metrics: Metrics, fail: Callable[[Exception], None]) -> None:
         """`fail` is called if the loop ends by itself, which is a fault of the process."""
-        limits = server.limits
         self.loop = kernel.Loop(
             unsent_bytes=limits.unsent_bytes,
             idle_ns=int(limits.idle_s * _NANOS),
             turn_ns_each=_ANSWER_NS,
         )
-        self._server, self._fail = server, fail
+        self._metrics, self._fail = metrics, fail
         self._feeds: list[Feed] = []
-        self.direct_connections: DirectConnections | None = None
         self.connections: dict[int, AdoptedConnection] = {}
         self._left: deque[Left] = deque()  # Connections that have left the loop, until the server takes them back.
         self._keys = count()
@@ -77,19 +75,17 @@ class AnswerLoop:
         self._events = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="answer loop", daemon=True)
 
-    def begin(self, feeds: Sequence[Feed], urgent: Collection[int] = ()) -> None:
-        """Starts the loop; `urgent`: API keys of requests that the server begins before others."""
+    def begin(self, feeds: Sequence[Feed]) -> None:
+        """Starts the loop, which takes no connection before."""
         self._feeds = [*feeds]
-        if is_supported():
-            self.direct_connections = self._server.direct_connections = DirectConnections(self._server, urgent)
         self._thread.start()
         self._events.add_reader(self.loop.fileno(), self._on_left)
-        self._server.adopter = self
 
     async def close(self) -> None:
         """Closes all connections that the loop has."""
         self._is_closing = True
-        self._server.adopter = None
+        if self._thread.ident is None:
+            return
         self._events.remove_reader(self.loop.fileno())
         self.loop.stop()
         await asyncio.to_thread(self._thread.join)
@@ -97,7 +93,7 @@ class AnswerLoop:
         while self._left:
             self._take_back_some()
         for connection in self.connections.values():
-            self._server.adopted_ended(connection, "the server closes")
+            connection.ended("the server closes")
         self.connections.clear()
 
     # The thread.
@@ -120,23 +116,23 @@ class AnswerLoop:
 
     def plan(self, direct: Direct, response: Message) -> Adoption | None:
         """See `Adopter.plan`."""
-        if len(direct.frame) + 4 > LARGEST_PATTERN:
+        if self._is_closing or len(direct.frame) + 4 > LARGEST_PATTERN:
             return None
         for feed in self._feeds:
             if (take := feed.plan(direct, response)) is not None:
                 return lambda connection, descriptor: self._adopt(connection, descriptor, take)
         return None
 
-    def _adopt(self, connection: AdoptedConnection, descriptor: int, take: Take) -> None:
+    def _adopt(self, connection: AdoptedConnection, descriptor: int, take: Take) -> Callable[[], None]:
         key = next(self._keys)
         self.connections[key] = connection
-        connection.end = lambda: self.loop.close(key)
         take(key, descriptor)
+        return lambda: self.loop.close(key)
 
     def recall(self, key: int) -> None:
         """Makes the loop hand a connection back, so that the server answers the next request."""
         if (connection := self.connections.get(key)) is not None:
-            connection.is_recalled = True
+            connection.recall()
             self.loop.hand_back(key)
 
     def recall_all(self) -> None:
@@ -166,11 +162,11 @@ class AnswerLoop:
         for _ in range(min(TAKEN_BACK_AT_ONCE, len(self._left))):
             connection, descriptor, received, unwritten, why = self._left.popleft()
             if descriptor >= 0 and not connection.is_ended:
-                self._server.take_back(connection, descriptor, received, unwritten)
+                connection.hand_back(descriptor, received, unwritten)
                 continue
             if descriptor >= 0:
                 os.close(descriptor)
-            self._server.adopted_ended(connection, why)
+            connection.ended(why)
         if self._left:
             self._events.call_soon(self._take_back_some)
 
@@ -182,7 +178,7 @@ class AnswerLoop:
 
     def count(self) -> None:
         """Adds the loop's requests and bytes since the last call to the server's metrics."""
-        counters, metrics, counted = self.loop.counters(), self._server.metrics, self._counted
+        counters, metrics, counted = self.loop.counters(), self._metrics, self._counted
         requests = counters["fetches"] + counters["heartbeats"]
         metrics.requests += requests - counted["requests"]
         metrics.responses += requests - counted["requests"]

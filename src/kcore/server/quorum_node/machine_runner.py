@@ -1,5 +1,6 @@
 """Runs the state machine of a node, one call in each event, and performs its outputs."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ class MachineRunner:
         self._node, self._machine, self._perform, self._perform_own = node, machine, perform, perform_own
         self._store_cluster_id = store_cluster_id
         self._driver: StateMachineDriver[Any] | None = None
+        self._is_scheduled = False
         self.outputs: list[Any] = []  # Outputs of the machine, to perform after the current event.
 
     def begin(self, *, has_cluster_id: bool) -> None:
@@ -38,10 +40,16 @@ class MachineRunner:
     def _drive(self, machine: StateMachine[Any] | None) -> None:
         self._driver = None if machine is None else StateMachineDriver(self._node, machine)
 
-    @property
-    def has_more(self) -> bool:
-        """Whether a further call of the machine is due."""
-        return self._driver is not None and self._driver.has_more
+    def schedule(self, event: Callable[[], None]) -> None:
+        """Calls `event` in a later iteration of the event loop, if a further call of the machine is due."""
+
+        def called() -> None:
+            self._is_scheduled = False
+            event()
+
+        if self._driver is not None and self._driver.has_more and not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(called)
 
     def note(self, effect: MachineEffect) -> None:
         """Records an effect of the node that is for the machine."""

@@ -259,7 +259,7 @@ class ObserverFeed:
         if self._is_resigning and len(received) > PLACE_OF_VERSION + 1:
             version = int.from_bytes(received[PLACE_OF_VERSION : PLACE_OF_VERSION + 2], "big")
             if (refusal := self._refusals.get(version)) is not None:
-                self._owed[connection.identity.connection_id] = refusal
+                self._owed[connection.client.connection_id] = refusal
 
     def owed_to(self, connection_id: int, request: Message) -> FetchResponse | None:
         """The error response to a fetch that waited in the loop when the node resigned; None for other requests."""

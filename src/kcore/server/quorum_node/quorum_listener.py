@@ -41,10 +41,14 @@ class QuorumListener:
         try:
             tls, sasl = self._security.server_tls(), self._sasl()
             self.port = await handlers.open(
-                *(self._host, self.port), tls=tls, sasl=sasl, limits=self._limits, before_listening=runtime.begin
+                *(self._host, self.port),
+                tls=tls,
+                sasl=sasl,
+                limits=self._limits,
+                before_listening=runtime.begin,
+                fail=runtime.lifetime.fail if self._answer_loop == "compiled" else None,
             )
-            if self._answer_loop == "compiled":
-                handlers.compile(runtime.node, runtime.clock, runtime.lifetime.fail)
+            handlers.begin_answer_loop(runtime.node, runtime.clock)
         except BaseException:
             await self.__aexit__()
             raise

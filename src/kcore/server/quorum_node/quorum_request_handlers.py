@@ -19,7 +19,7 @@ from kcore.net.framed_connection import Encoded
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.time_share import TimeShare
 from kcore.net.request_context import ClientSession
-from kcore.net.requests import Answer
+from kcore.net.requests import Answer, ServerParts
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.server import Handler, RequestContext, Server, serve
@@ -29,7 +29,7 @@ from kcore.raft.effects import SendResponse
 from kcore.raft.membership.replicas import Endpoints
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION
 from kcore.raft.node import RaftNode
-from kcore.schema.api_versions import SupportedFeatureKey
+from kcore.schema.api_versions import ApiVersionsResponse, SupportedFeatureKey
 from kcore.schema.cluster_metadata import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -76,6 +76,12 @@ class _Unanswered(NamedTuple):
 
 def _is_unknown(_: FetchRequest) -> bool:
     return False
+
+
+def _advertised(answer: ApiVersionsResponse) -> ApiVersionsResponse:
+    """A leader reads this level in a node's ApiVersions response before it adds the node as a voter (KIP-853)."""
+    answer.supported_features = [SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)]
+    return answer
 
 
 def apis_of(level: str) -> dict[str, tuple[int, int]]:
@@ -141,41 +147,47 @@ class QuorumRequestHandlers:
         sasl: SaslListener | None = None,
         limits: Limits | None = None,
         before_listening: Callable[[], None] | None = None,
+        fail: Callable[[Exception], None] | None = None,
     ) -> int:
         """Listens; returns the bound port. OSError if the address is not available.
 
-        `before_listening` runs once the address is bound, before any request arrives.
+        `before_listening` runs once the address is bound, before any request arrives. `fail` is called if the answer
+        loop ends by itself; without `fail` there is no answer loop.
         """
+        limits = limits or LIMITS
+        if fail is not None:
+            self._compiled = AnswerLoop(limits, self.metrics, fail)
+        parts = ServerParts(
+            direct=self,
+            adopter=self._compiled,
+            urgent=self._urgent,
+            throttle=self.throttle,
+            is_node=self._is_node,
+            advertised=_advertised,
+        )
         listening = serve(
             *(host, port, self._handler(), self._apis()),
             tls=tls,
             sasl=sasl,
             listener_name=self._listener,
-            limits=limits or LIMITS,
+            limits=limits,
             metrics=self.metrics,
+            parts=parts,
+            rate_of=self._rate_of,
             before_listening=before_listening,
         )
-        server = await listening
-        server.quotas.rate_of, server.throttle = self._rate_of, self.throttle
-        server.is_node = self._is_node
-        self._server, server.direct = server, self
-        server.versions_answer.supported_features = [
-            # A leader reads this level in a node's ApiVersions response before it adds the node as a voter (KIP-853).
-            SupportedFeatureKey(name=KRAFT_VERSION, min_version=0, max_version=MAX_KRAFT_VERSION)
-        ]
-        return server.port
+        self._server = await listening
+        return self._server.port
 
     def _handler(self) -> Handler:
         return self._handle if self._audits_itself else audited(self._handle, self._audit, wall_ms)
 
-    def compile(self, node: RaftNode, clock: Clock, fail: Callable[[Exception], None]) -> None:
-        """Starts the answer loop, after `open`; `fail` is called if the loop ends by itself."""
-        assert self._server is not None
-        handlers = AnswerLoop(self._server, fail)
-        followers = ObserverFeed(handlers, node, clock, self._may_go_on)
-        handlers.begin(self._feeds(handlers, followers), self._urgent)
-        self._compiled, self._followers = handlers, followers
-        self.follow()
+    def begin_answer_loop(self, node: RaftNode, clock: Clock) -> None:
+        """Starts the answer loop, after `open`; no effect without this loop."""
+        if self._compiled is not None:
+            self._followers = ObserverFeed(self._compiled, node, clock, self._may_go_on)
+            self._compiled.begin(self._feeds(self._compiled, self._followers))
+            self.follow()
 
     def _rate_of(self, address: str) -> float | None:
         """The connections that the server accepts from an address in a second; None: any number."""
@@ -213,8 +225,8 @@ class QuorumRequestHandlers:
 
     def _look(self) -> None:
         """Begins the urgent requests that have arrived; called between parts of long work."""
-        if self._compiled is not None and self._compiled.direct_connections is not None:
-            self._compiled.direct_connections.look()
+        if self._server is not None and self._server.direct_connections is not None:
+            self._server.direct_connections.look()
 
     def _apis(self) -> Mapping[str, tuple[int, int]]:
         """The served versions of each API, by its name."""

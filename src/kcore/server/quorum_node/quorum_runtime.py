@@ -92,7 +92,6 @@ class QuorumRuntime:
         peers = QuorumPeers(config.level, client_id, self._responded, self._refused, security.outgoing())
         flusher = LogFlusher(log, self._flushed, self.lifetime, self.metrics.flushes)
         self._effects = NodeEffects(elections, peers, flusher)
-        self._is_catching_up = False
 
     async def __aenter__(self) -> Self:
         try:
@@ -228,10 +227,7 @@ class QuorumRuntime:
             self._machine.outputs.clear()
             return
         self._machine.run(self.clock.now_ms)
-        if self._machine.has_more and not self._is_catching_up:
-            self._is_catching_up = True
-            asyncio.get_running_loop().call_soon(self._catch_up)
+        self._machine.schedule(self._catch_up)
 
     def _catch_up(self) -> None:
-        self._is_catching_up = False
         self.take("catch up", lambda _: [])

@@ -6,8 +6,7 @@ from typing import Any, Final
 from kcore.errors import KcoreError
 from kcore.net.framed_connection import Encoded
 from kcore.net.request_context import SESSION, RequestContext
-from kcore.net.requests import Relay, RelayAround
-from kcore.net.served_connection import Handler
+from kcore.net.requests import Handler, Relay, RelayAround
 from kcore.net.versions import api_name, response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS

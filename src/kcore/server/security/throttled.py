@@ -7,8 +7,7 @@ from typing import Any, Final, TypeAlias
 from kcore.errors import KcoreError
 from kcore.net.limits.connection_limits import HEADER_VALUES
 from kcore.net.request_context import SESSION, ClientSession, RequestContext
-from kcore.net.requests import Relay, RelayAround
-from kcore.net.served_connection import Handler
+from kcore.net.requests import Handler, Relay, RelayAround
 from kcore.net.versions import response_of
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS

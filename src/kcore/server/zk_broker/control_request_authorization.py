@@ -12,8 +12,7 @@ from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.zookeeper import znodes
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import CLIENT_VALUES
-from kcore.net.request_context import SESSION
-from kcore.net.served_connection import PEER
+from kcore.net.request_context import PEER, SESSION
 from kcore.net.versions import api_name
 from kcore.node.zk.acls import AclAuthorizer
 from kcore.protocol_errors import Errors

@@ -30,6 +30,7 @@ from kcore.node.zk.admin.tokens import TokenNode
 from kcore.protocol_errors import Errors
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_request_handlers import is_exempt
@@ -186,12 +187,12 @@ class ZkBrokerServer(BrokerServer):
         frames: Relay = Frames(ControlPath(self._control), self._forwarded())
         if self._is_routed:
             frames = DocumentRelay(self._controller, frames, self._dialer, self.handlers.is_node)
-        await self._listen(stack, APIS, frames)
-        for server in self._servers:
-            if self._migration_settings is not None:
-                server.versions_answer = with_apis(server.versions_answer, forwarded_apis(ZOOKEEPER_RELEASE))
-            if self._is_routed:
-                server.versions_answer = with_bumped(server.versions_answer)
+        await self._listen(stack, APIS, frames, self._advertised)
+
+    def _advertised(self, answer: ApiVersionsResponse) -> ApiVersionsResponse:
+        if self._migration_settings is not None:
+            answer = with_apis(answer, forwarded_apis(ZOOKEEPER_RELEASE))
+        return with_bumped(answer) if self._is_routed else answer
 
     def _forwarded(self) -> Forwarded | None:
         """The relay to the quorum's controller, used once it controls the brokers; None unless the broker migrates."""

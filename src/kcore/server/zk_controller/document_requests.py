@@ -3,8 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from kcore.errors import DisconnectedError
-from kcore.net.request_context import SESSION, ClientSession, RequestContext
-from kcore.net.served_connection import PEER
+from kcore.net.request_context import PEER, SESSION, ClientSession, RequestContext
 from kcore.net.server import Relay
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message

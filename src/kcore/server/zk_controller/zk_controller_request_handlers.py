@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
@@ -17,7 +18,7 @@ from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
-from kcore.net.server import Handler, Relay, RequestContext, Server, serve
+from kcore.net.server import Handler, Relay, RequestContext, Server, ServerParts, serve
 from kcore.net.versions import api_name, response_of
 from kcore.node.error_responses import in_version
 from kcore.node.parsed import is_parsed
@@ -186,13 +187,18 @@ class ZkControllerRequestHandlers:
             relay = AuditedRelay(relay, self._audit, self._wall_ms)
         routed = DocumentRequests(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
         taken = routed if self._routes_as_documented else relay
-        options: dict[str, Any] = {"tls": tls, "sasl": sasl, "limits": limits}
-        self._server = await serve(*(host, port, handler, APIS), relay=taken, listener_name=listener_name, **options)
-        self._server.throttle, self._server.is_node = self._throttle, self._is_node
-        if rate_of is not None:
-            self._server.quotas.rate_of = rate_of
+        parts = ServerParts(relay=taken, throttle=self._throttle, is_node=self._is_node)
         if self._routes_as_documented:
-            self._server.versions_answer = with_bumped(self._server.versions_answer)
+            parts = replace(parts, advertised=with_bumped)
+        self._server = await serve(
+            *(host, port, handler, APIS),
+            tls=tls,
+            sasl=sasl,
+            limits=limits,
+            parts=parts,
+            listener_name=listener_name,
+            rate_of=rate_of,
+        )
         return self._server.port
 
     async def close(self) -> None:
@@ -357,12 +363,12 @@ class ZkControllerRequestHandlers:
         """Keeps the ApiVersions response current: the controller's own APIs, and those of a live broker."""
         server = self._server
         assert server is not None, "open it first"
-        own = server.versions_answer
+        own = server.apis.versions_answer
         while True:
             self._brokers_changed.clear()
             relayed = await self._relay.learn(own)
             if relayed is not None:
-                server.versions_answer = relayed
+                server.apis.advertise(relayed)
             wait_s = LEARN_S if relayed is not None else LEARN_SOON_S
             try:
                 async with asyncio.timeout(wait_s):

@@ -64,7 +64,7 @@ class Cluster(Active):
     def wait(self, ms: int) -> None:
         """Time passes in which the controller does nothing but what is due."""
         end = self.now_ms + ms
-        while (due := self.controller.periodic.next_due_ms) is not None and due <= end:
+        while (due := self.controller.next_due_ms) is not None and due <= end:
             self.now_ms = max(due, self.now_ms)
             self.take(self.controller.on_timer())
         self.now_ms = end

@@ -135,7 +135,6 @@ class StoryNode:
             JavaRandom(placement_seed),
             lambda: Uuid(ids.randbytes(16)),
         )
-        self.controller.leader_id = -1
         level = RELEASES[release].raft_level
         config = RaftConfig(
             story["clusterId"],
@@ -206,7 +205,7 @@ class StoryNode:
                 self.perform(self.node.on_flushed(effect, self._raft_ms))
             elif isinstance(effect, Committed | LeaderChanged | SnapshotLoaded):
                 if isinstance(effect, LeaderChanged):
-                    self.controller.leader_id = effect.leader_id
+                    self.controller.raft.leader_id = effect.leader_id
                 outputs += self.driver.note(effect)
         if outputs:
             self._submit(outputs)
@@ -259,14 +258,15 @@ class StoryNode:
         snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
         if snapshot in log.snapshots:
             return snapshot
-        controller.snapshots.begin(offset, self._clocks.wall_ms)
-        controller.hold(offset)
+        controller.snapshots.need.begin(offset, self._clocks.wall_ms)
+        controller.snapshots.hold(offset)
         writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)
         assert writer is not None, "the log cannot begin there"
-        image, release, wall_ms = controller.snapshot_image, controller.config.node.release, self._clocks.wall_ms
-        for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, controller.release, release):
+        image, release = controller.snapshots.image(controller.image), controller.config.node.release
+        wall_ms, on_frozen = self._clocks.wall_ms, controller.snapshots.release
+        for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, on_frozen, release):
             writer.add(batches)
-        controller.release()
+        controller.snapshots.release()
         writer.flush()()
         assert writer.freeze()
         return snapshot
