@@ -8,7 +8,8 @@ from kcore.raft.log.memory_log import MemoryLog
 from kcore.raft.membership.replicas import Address, Voter
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
-from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
+from kcore.server.quorum_node.elections import MemoryElections
+from kcore.server.quorum_node.quorum_server import QuorumServer
 from kcore.types import Uuid
 
 OBSERVER_ID = 999
@@ -38,8 +39,7 @@ class Observer:
 
     def check_server(self) -> None:
         """Raises what ended the server, if anything has."""
-        if self.server._failed.done():
-            self.server._failed.result()
+        self.server.runtime.lifetime.check()
 
     def on_committed(self, batches: bytes, end_offset: int) -> Sequence[Never]:
         self.committed = end_offset

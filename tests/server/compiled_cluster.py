@@ -17,7 +17,7 @@ from kcore.releases.known import RELEASES
 from kcore.schema.broker_lifecycle import BrokerRegistrationRequest, Feature, Listener
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
@@ -115,11 +115,11 @@ async def broker(server: KraftServer, broker_id: int = 1) -> AsyncIterator[Broke
 
 
 def adopted(server: KraftServer) -> int:
-    assert server._handlers._server is not None
-    return len(server._handlers._server.connections.adopted)
+    assert server.handlers._server is not None
+    return len(server.handlers._server.connections.adopted)
 
 
 def counted_heartbeats(server: KraftServer) -> int:
     """Heartbeats that the loop has answered."""
-    assert server._handlers._compiled is not None
-    return server._handlers._compiled.loop.counters()["heartbeats"]
+    assert server.handlers._compiled is not None
+    return server.handlers._compiled.loop.counters()["heartbeats"]

@@ -39,11 +39,11 @@ async def leader(
 
 
 def adopted(server: QuorumServer) -> int:
-    return len(server._handlers._server.connections.adopted)  # type: ignore[union-attr]
+    return len(server.handlers._server.connections.adopted)  # type: ignore[union-attr]
 
 
 def counters(server: QuorumServer) -> dict[str, int]:
-    compiled = server._handlers._compiled
+    compiled = server.handlers._compiled
     assert compiled is not None
     return compiled.loop.counters()
 
@@ -55,7 +55,7 @@ async def catch_up(server: QuorumServer, made: Observer, version: int = 18) -> N
     connection stays with the server for one more.
     """
     others = adopted(server)
-    while made.offset < server.log.end_offset:
+    while made.offset < server.node.log.end_offset:
         await made.fetch(version, max_wait_ms=1)
     for _ in range(3):
         made.writer.write(made.fetch_frame(version))
@@ -77,15 +77,15 @@ async def following(server: QuorumServer, replica_id: int = 100, version: int = 
 
 
 def loop_of(server: QuorumServer) -> AnswerLoop:
-    compiled = server._handlers._compiled
+    compiled = server.handlers._compiled
     assert compiled is not None
     return compiled
 
 
 def metrics(server: QuorumServer) -> Metrics:
-    server._handlers.count()
-    assert server._handlers._server is not None
-    return server._handlers._server.metrics
+    server.handlers.count()
+    assert server.handlers._server is not None
+    return server.handlers._server.metrics
 
 
 def _is_settled(answer: asyncio.Task[Any], server: QuorumServer, before: int) -> bool:

@@ -14,8 +14,9 @@ from kcore.raft.membership.replicas import Address, ReplicaKey, Voter
 from kcore.raft.raft_config import RaftConfig
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
-from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
+from kcore.server.quorum_node.quorum_server import QuorumServer
 from kcore.types import Uuid
 from net.loops import until
 
@@ -66,10 +67,10 @@ class Recorder:
 
 def append(server: QuorumServer, records: Sequence[bytes]) -> Append:
     """As its state machine, which leads."""
-    machine = server._machine
+    machine = server.runtime._machine._machine
     assert isinstance(machine, Recorder)
     made = machine.decide(records)
-    server.submit([made])
+    server.runtime.submit([made])
     return made
 
 

@@ -34,7 +34,7 @@ from kcore.server.metrics.metric_families import Family, gauge, ready
 from kcore.server.metrics.page import MetricsPage
 from kcore.server.metrics.watched_loop import WatchedLoop, current_watched_loop, run_watched
 from kcore.server.quorum_node import quorum_metric_families as quorum_families
-from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.quorum_node.elections import MemoryElections
 from kraft_configs import controller_config
 from server.kraft.test_kraft_server import CLUSTER, LEVELS, OWN, registration
 from server.quorum_nodes import append, committed_everywhere, started
@@ -110,7 +110,7 @@ def test_the_page_tells_of_the_cluster_in_kafkas_words() -> None:
         assert fenced[f"{CONTROLLER}BrokerRegistrationState", ("1",)] == 10
         assert after[f"{CONTROLLER}BrokerRegistrationState", ("1",)] == 30
         assert after[f"{CONTROLLER}TimeSinceLastHeartbeatReceivedMs", ("1",)] <= 9000
-        end = server.log.end_offset
+        end = server.node.log.end_offset
         assert fenced[f"{RAFT}log_end_offset", ()] < after[f"{RAFT}log_end_offset", ()] <= end
         assert after[f"{CONTROLLER}LastCommittedRecordOffset", ()] <= end
         assert after[f"{CONTROLLER}LastAppliedRecordTimestamp", ()] > 1.5e12
@@ -131,7 +131,7 @@ def test_the_longest_slice_is_reported_by_kind() -> None:
 
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
         before = await samples(page)
-        server._take("a slow one", lambda now_ms: time.sleep(0.3) or [])
+        server.runtime.take("a slow one", lambda now_ms: time.sleep(0.3) or [])
         after = await samples(page)
         key = ("a slow one",)
         for name in ("kcore_event_longest_seconds", "kcore_event_longest_recent_seconds", "kcore_event_seconds_sum"):
@@ -140,7 +140,7 @@ def test_the_longest_slice_is_reported_by_kind() -> None:
         assert after["kcore_event_seconds_bucket", (*key, "0.25")] == 0
         assert after["kcore_event_seconds_bucket", (*key, "+Inf")] == 1
         assert after["kcore_loop_turn_longest_seconds", ()] >= 0.3
-        assert server.metrics.events["a slow one"].longest_s >= 0.3
+        assert server.runtime.metrics.events["a slow one"].longest_s >= 0.3
         loop = current_watched_loop()
         assert isinstance(loop, WatchedLoop) and loop.turns.longest_s >= 0.3
 
@@ -150,9 +150,11 @@ def test_the_longest_slice_is_reported_by_kind() -> None:
 def test_a_request_a_task_and_a_response_are_kinds() -> None:
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
         await connection.send(registration())
-        while "writeNoOpRecord" not in server.metrics.events:
+        while "writeNoOpRecord" not in server.runtime.metrics.events:
             await asyncio.sleep(0.01)
-        assert {"start", "flushed", "ControllerRegistration", "BrokerRegistration"} <= set(server.metrics.events)
+        assert {"start", "flushed", "ControllerRegistration", "BrokerRegistration"} <= set(
+            server.runtime.metrics.events
+        )
 
     measured(story)
 
@@ -188,7 +190,7 @@ def test_a_quorum_of_three_tells_who_leads_and_what_each_took() -> None:
                 is_leader = server is leader
                 state, other = ("leader", "follower") if is_leader else ("follower", "leader")
                 assert (samples["current_state", state], samples["current_state", other]) == (1, 0)
-                assert samples["current_leader",] == leader.config.node_id and samples["number_of_voters",] == 3
+                assert samples["current_leader",] == leader.runtime.config.node_id and samples["number_of_voters",] == 3
                 assert (samples["kcore_raft_append_records_total",] >= 2) == is_leader
                 assert (samples["kcore_raft_fetch_records_total",] >= 2) == (not is_leader)
                 assert (samples["kcore_raft_commit_seconds_count",] >= 1) == is_leader

@@ -18,11 +18,9 @@ TOO_LARGE = {
     "DirectoryTasks": (22, 15),
     "KraftBrokerServer": (33, 22),
     "KraftControllerRequestHandlers": (29, 12),
-    "KraftServer": (21, 9),
     "ObserverFeed": (16, 17),
     "QuorumMetrics": (4, 15),
     "QuorumRequestHandlers": (25, 18),
-    "QuorumServer": (32, 35),
     "ZkBrokerServer": (30, 18),
     "ZkControllerRequestHandlers": (19, 13),
 }

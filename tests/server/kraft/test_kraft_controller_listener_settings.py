@@ -37,7 +37,7 @@ from kcore.scram import salted_password
 from kcore.server.broker.forwarding import principal_bytes
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.kraft_controller.kraft_controller_settings import settings_of
-from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.server.security.log_credentials import LogCredentials
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
@@ -328,8 +328,8 @@ def test_quotas_of_addresses_hold_at_every_controller(authority: Authority) -> N
                 answer = await admin.send(AlterClientQuotasRequest(entries=[entry]))
                 assert [each.error_code for each in answer.entries] == [0]
         for server in servers:
-            assert server._handlers._server is not None
-            rate_of = server._handlers._server.acceptor.quotas._rate_of
+            assert server.handlers._server is not None
+            rate_of = server.handlers._server.acceptor.quotas._rate_of
             while (rate_of("10.0.0.2"), rate_of("127.0.0.1"), rate_of("10.0.0.1")) != (500, 600, 7):
                 await asyncio.sleep(0.01)
 

@@ -52,7 +52,7 @@ from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
 from kcore.server.kraft_controller import kraft_controller_request_handlers
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 from kraft_configs import controller_config
@@ -141,7 +141,7 @@ def test_the_oldest_metadata_version_is_shown_until_one_is_committed(port: int, 
             asyncio.timeout(30),
             await connect("127.0.0.1", server.port) as connection,
         ):
-            server._take("a test", lambda now_ms: [])
+            server.runtime.take("a test", lambda now_ms: [])
             response = await connection.send(ApiVersionsRequest(client_software_name="a", client_software_version="1"))
             assert {each.name: each.max_version_level for each in response.finalized_features} == {FEATURE_NAME: oldest}
             assert response.finalized_features_epoch == -1
@@ -354,7 +354,7 @@ def test_a_large_request_in_an_envelope_is_read_beside_the_event_loop(port: int)
     many = CreateAclsRequest(creations=[AclCreation()] * (FEW_VALUES + 1))
 
     async def story(server: KraftServer, connection: Connection) -> None:
-        inner = server._handlers._server
+        inner = server.handlers._server
         assert inner is not None
         async with inner.apis.reading, await connect("127.0.0.1", server.port) as other:
             large = connection.send(enveloped(many, 3))

@@ -39,7 +39,7 @@ from kcore.schema.partitions import (
 )
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
-from kcore.server.quorum_node.quorum_server import MemoryElections
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.types import Uuid
 from kraft_configs import controller_config
@@ -149,16 +149,16 @@ async def measured(folder: Path, load: Load) -> dict[str, Duration]:
         a_node(folder / "observer", NODE + 1, follower_port, own_port) as observer,
     ):
         await on_brokers(server, load)
-        while server.metrics.snapshots.latest_s is None:
+        while server.runtime.metrics.snapshots.latest_s is None:
             await asyncio.sleep(0.1)
-        found = {**server.metrics.events}
+        found = {**server.runtime.metrics.events}
         while observer.controller.committed < server.controller.committed:
             await asyncio.sleep(0.1)
         assert observer.controller.image.table.partition_count == load.partitions
-        found |= {f"{kind}, of an observer": each for kind, each in observer.metrics.events.items()}
+        found |= {f"{kind}, of an observer": each for kind, each in observer.runtime.metrics.events.items()}
     async with a_controller(folder / "voter", own_port) as again:
         assert again.controller.image.table.partition_count == load.partitions
-        return found | {f"{kind}, started again": each for kind, each in again.metrics.events.items()}
+        return found | {f"{kind}, started again": each for kind, each in again.runtime.metrics.events.items()}
 
 
 @pytest.mark.long

@@ -19,6 +19,7 @@ from kcore.raft.membership.voters import VoterSet
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import describe_quorum
 from kcore.schema.describe_quorum import DescribeQuorumRequest
+from kcore.server.quorum_node.snapshot_writing import write_snapshot
 from kcore.storage.log.segmented_log import Settings
 from kcore.types import Uuid
 from net.loops import story, until
@@ -35,8 +36,10 @@ async def test_an_observer_is_adopted_once_it_has_all_and_gets_what_is_committed
         answer = await waits(server, made, version)
         append(server, [b"one", b"two"])
         data = await answer
-        assert (data.error_code, made.offset) == (0, server.log.end_offset)
-        assert made.records.endswith(server.log.read(server.log.end_offset - 1, 1, server.log.end_offset))
+        assert (data.error_code, made.offset) == (0, server.node.log.end_offset)
+        assert made.records.endswith(
+            server.node.log.read(server.node.log.end_offset - 1, 1, server.node.log.end_offset)
+        )
         assert data.high_watermark == server.node.high_watermark
         assert counters(server)["fetches"] >= 1 and adopted(server) == 1
         assert metrics(server).requests > before
@@ -45,7 +48,7 @@ async def test_an_observer_is_adopted_once_it_has_all_and_gets_what_is_committed
 @story
 async def test_the_plain_front_adopts_nobody(tmp_path: Path) -> None:
     async with leader(tmp_path, "plain") as server, observer(server.port, epoch=server.node.epoch) as made:
-        while made.offset < server.log.end_offset:
+        while made.offset < server.node.log.end_offset:
             await made.fetch(max_wait_ms=1)
         await made.fetch(max_wait_ms=1)
         assert adopted(server) == 0
@@ -66,7 +69,7 @@ async def test_the_plain_front_adopts_nobody(tmp_path: Path) -> None:
 async def test_what_the_loop_does_not_know_stays_here(tmp_path: Path, changes: dict[str, Any]) -> None:
     """The last two: an option of kcore's nodes, and what makes no sense."""
     async with leader(tmp_path) as server, observer(server.port, epoch=server.node.epoch) as made:
-        while made.offset < server.log.end_offset:
+        while made.offset < server.node.log.end_offset:
             await made.fetch(**{"max_wait_ms": 1} | changes)
             if "current_leader_epoch" in changes:
                 break
@@ -109,7 +112,7 @@ async def test_a_waiting_fetch_is_answered_when_the_leader_resigns(tmp_path: Pat
             node.quorum.become_unattached(epoch + 1, now_ms)
             return node.on_timer(now_ms)
 
-        server._take("test", ends)
+        server.runtime.take("test", ends)
         for answer in waiting:
             data = await answer
             assert Errors(data.error_code) is Errors.NOT_LEADER_OR_FOLLOWER
@@ -122,9 +125,9 @@ async def test_an_epoch_that_has_ended_is_answered_by_the_node(tmp_path: Path) -
     """Nobody is owed an answer who did not wait; under the next epoch the observer is adopted again."""
     async with leader(tmp_path) as server, following(server) as made:
         epoch = server.node.epoch
-        server._take("test", lambda now_ms: server.node.resign(epoch, now_ms))
+        server.runtime.take("test", lambda now_ms: server.node.resign(epoch, now_ms))
         await until(lambda: server.node.epoch > epoch and server.node.leads and server.node.high_watermark)
-        await until(lambda: server._machine.led_epoch == server.node.epoch)  # type: ignore[union-attr]
+        await until(lambda: server.runtime._machine._machine.led_epoch == server.node.epoch)  # type: ignore[union-attr]
         data = await made.fetch()
         assert Errors(data.error_code) is Errors.FENCED_LEADER_EPOCH
         made.epoch = server.node.epoch
@@ -148,14 +151,14 @@ async def test_describe_quorum_knows_what_the_loop_knows(tmp_path: Path) -> None
         answer = await waits(server, one)
         append(server, [b"new"])
         await answer
-        while other.offset < server.log.end_offset:
+        while other.offset < server.node.log.end_offset:
             await other.fetch(max_wait_ms=0)
         answer = await waits(server, one)
         await other.fetch(max_wait_ms=0)
         async with await connect("127.0.0.1", server.port) as admin:
             response = await admin.send(describe_request())
         found = {each.replica_id: each for each in response.topics[0].partitions[0].observers}
-        assert found[100].log_end_offset == found[101].log_end_offset == server.log.end_offset
+        assert found[100].log_end_offset == found[101].log_end_offset == server.node.log.end_offset
         assert 0 <= found[101].last_fetch_timestamp - found[100].last_fetch_timestamp < 60_000
         assert found[100].last_caught_up_timestamp == found[100].last_fetch_timestamp
         answer.cancel()
@@ -176,7 +179,7 @@ async def test_what_an_observer_has_is_not_older_than_its_last_fetch(tmp_path: P
             await answer
             answer = await waits(server, made)
             assert progress.end_offset < made.offset, "the node has not asked"
-            server._handlers.fold_progress()
+            server.handlers.fold_progress()
             assert progress.end_offset == made.offset and progress.last_fetch_ms >= before_ms
             assert progress.last_caught_up_ms == progress.last_fetch_ms
             assert voter_changes._is_caught_up(server.node, key, progress.last_fetch_ms + 1)
@@ -198,7 +201,7 @@ async def test_an_observer_that_becomes_a_voter_fetches_from_the_node(tmp_path: 
         assert voters is not None
         before = leading.voters
         leading.set_voters(voters)
-        server._take("test", lambda _: [])
+        server.runtime.take("test", lambda _: [])
         await until(lambda: not adopted(server) and leading.fetches)
         assert leading.voters[100].end_offset == made.offset
         leading.set_voters(VoterSet.of([each for each in voters.voters.values() if each.key != key]))
@@ -215,12 +218,12 @@ async def test_new_segments_and_a_new_start_of_the_log(tmp_path: Path) -> None:
             answer = await waits(server, made)
             append(server, [bytes(300)])
             await answer
-        assert len(server.log._log.segments) > 3 and adopted(server) == 1  # type: ignore[attr-defined]
-        end = server.log.end_offset
-        assert made.records == b"".join(read_through(server.log, end))
+        assert len(server.node.log._log.segments) > 3 and adopted(server) == 1  # type: ignore[attr-defined]
+        end = server.node.log.end_offset
+        assert made.records == b"".join(read_through(server.node.log, end))
         snapshot = OffsetAndEpoch(end - 4, server.node.epoch)
-        assert await server.write_snapshot(snapshot, 0, [])
-        assert server.log.delete_before(snapshot)
+        assert await write_snapshot(server.runtime, snapshot, 0, [])
+        assert server.node.log.delete_before(snapshot)
         answer = await waits(server, made)
         append(server, [b"new"])
         data = await answer
@@ -271,8 +274,8 @@ async def test_clients_that_come_and_go_at_any_moment_leave_nothing(tmp_path: Pa
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
         assert counters(server)["handed_back"] > 10 and counters(server)["fetches"] > 10
-        await until(lambda: not adopted(server) and not server._handlers._server.connections.served)  # type: ignore[union-attr]
-        await until(lambda: not len(server._handlers._server.connections.admission))  # type: ignore[union-attr]
+        await until(lambda: not adopted(server) and not server.handlers._server.connections.served)  # type: ignore[union-attr]
+        await until(lambda: not len(server.handlers._server.connections.admission))  # type: ignore[union-attr]
         counted = metrics(server)  # A client of another process that looks for a node at this port counts, too.
         assert counted.connections_opened == counted.connections_closed >= 60
         assert not server.node.leading.fetches or counted.requests >= counted.responses

@@ -164,8 +164,8 @@ async def test_heartbeats_are_refused_once_the_node_has_resigned(tmp_path: Path)
     async with active(tmp_path) as server, broker(server) as made:
         assert adopted(server) == 1
         epoch = server.node.epoch
-        server._take("test", lambda now_ms: server.node.resign(epoch, now_ms))
-        assert adopted(server) == 0 or server._handlers._compiled._left  # type: ignore[union-attr]
+        server.runtime.take("test", lambda now_ms: server.node.resign(epoch, now_ms))
+        assert adopted(server) == 0 or server.handlers._compiled._left  # type: ignore[union-attr]
         response = await made.beat()
         assert Errors(response.error_code) in (Errors.NOT_CONTROLLER, Errors.NONE)
         assert counted_heartbeats(server) == 0
@@ -174,7 +174,7 @@ async def test_heartbeats_are_refused_once_the_node_has_resigned(tmp_path: Path)
 @story
 async def test_the_end_of_the_loops_thread_is_a_fault_of_the_process(tmp_path: Path) -> None:
     async with active(tmp_path) as server:
-        server._handlers._compiled.loop.stop()  # type: ignore[union-attr]
+        server.handlers._compiled.loop.stop()  # type: ignore[union-attr]
         with pytest.raises(RuntimeError, match="answer loop"):
             await server.wait_failed()
 

@@ -51,7 +51,7 @@ class Pair:
 
     async def say(self, frames: list[bytes]) -> list[list[bytes]]:
         """What each connection gets for these frames, in pieces of any size; all that comes until it ends."""
-        compiled = self.server._handlers._compiled
+        compiled = self.server.handlers._compiled
         assert compiled is not None
         feeds, answers = compiled._feeds, list[list[bytes]]()
         for end, planning in zip(self.ends, (feeds, []), strict=True):
@@ -78,7 +78,7 @@ def _fetch(end: Observer, random: Random, server: QuorumServer, version: int) ->
     if random.random() < 0.15:
         changes = random.choice(
             [
-                {"fetch_offset": random.randrange(server.log.end_offset + 3)},
+                {"fetch_offset": random.randrange(server.node.log.end_offset + 3)},
                 {"last_fetched_epoch": random.randrange(-1, end.epoch + 2)},
                 {"current_leader_epoch": random.randrange(end.epoch + 2)},
                 {"max_bytes": random.choice((0, 1, 100, 5_000))},
@@ -103,7 +103,7 @@ async def test_the_same_bytes_for_the_same_requests(tmp_path: Path, seed: int) -
             version = random.choice(VERSIONS) if random.random() < 0.1 else version
             for _ in range(random.choice((0, 0, 1, 3))):
                 append(server, [bytes(random.randrange(1, 900))])
-            await until(lambda: server.node.high_watermark == server.log.end_offset)
+            await until(lambda: server.node.high_watermark == server.node.log.end_offset)
             first, _ = pair.ends
             frames = [_fetch(first, random, server, version) for _ in range(random.choice((1, 1, 1, 2, 4)))]
             if random.random() < 0.1:

@@ -21,8 +21,9 @@ from kcore.raft.node import REQUEST_HANDLERS
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.server.properties.security import client_security_of
 from kcore.server.properties.values import SettingsError
+from kcore.server.quorum_node.elections import MemoryElections
 from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings, quorum_listener_settings
-from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
+from kcore.server.quorum_node.quorum_server import QuorumServer
 from net.authority import Authority, client_tls
 from net.loops import story, until
 from server.quorum_nodes import Nodes, Recorder, append, committed_everywhere
@@ -151,7 +152,7 @@ async def test_certificates_that_are_replaced_are_for_new_peers(authority: Autho
         epoch = leader.node.epoch
         security = Security(client_tls(both.trusted), Sasl("PLAIN", "controller", PASSWORD))
         assert await error_of(leader, security, s.VoteRequest()) is not Errors.CLUSTER_AUTHORIZATION_FAILED
-        for lane in [lane for each in nodes.servers for lane in each._peers._lanes.values()]:
+        for lane in [lane for each in nodes.servers for lane in each.runtime._effects._peers._lanes.values()]:
             if lane.connection is not None:
                 lane.connection.abort()
         await until(lambda: all(each.node.leader_id > 0 for each in nodes.servers))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -26,8 +27,10 @@ from kcore.schema.fetch import FetchRequest, ReplicaState
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.clock import Clock
-from kcore.server.quorum_node import quorum_server as process
-from kcore.server.quorum_node.quorum_server import MemoryElections, QuorumServer
+from kcore.server.quorum_node import machine_runner
+from kcore.server.quorum_node.elections import MemoryElections
+from kcore.server.quorum_node.quorum_server import QuorumServer
+from kcore.server.quorum_node.snapshot_writing import write_snapshot
 from kcore.types import Uuid
 from kcore.wire.record_building import encode_values
 from kcore.wire.records import decode_records
@@ -45,10 +48,10 @@ async def test_a_leader_is_elected_and_what_it_appends_is_committed_everywhere(c
         leader = await nodes.leader()
         appended = append(leader, RECORDS)
         await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
-        logs = {each.log.read(0, 1 << 20, each.log.end_offset) for each in nodes.servers}
+        logs = {each.node.log.read(0, 1 << 20, each.node.log.end_offset) for each in nodes.servers}
         assert len(logs) == 1
         assert all(record in logs.pop() for record in RECORDS[:1])
-        assert {each.node.leader_id for each in nodes.servers} == {leader.config.node_id}
+        assert {each.node.leader_id for each in nodes.servers} == {leader.runtime.config.node_id}
 
 
 @story
@@ -58,8 +61,8 @@ async def test_an_observer_follows() -> None:
         appended = append(leader, RECORDS)
         await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
         assert not observer.node.is_voter
-        end_offset = observer.log.end_offset
-        assert observer.log.read(0, 1 << 20, end_offset) == leader.log.read(0, 1 << 20, end_offset)
+        end_offset = observer.node.log.end_offset
+        assert observer.node.log.read(0, 1 << 20, end_offset) == leader.node.log.read(0, 1 << 20, end_offset)
 
 
 @story
@@ -75,9 +78,9 @@ async def test_a_leader_that_stops_hands_over() -> None:
         nodes.recorders = [each for each in nodes.recorders if each.led_epoch != epoch]
         appended = append(successor, RECORDS)
         await committed_everywhere(nodes, appended.expected_offset + len(RECORDS))
-        end_offset = leader.log.end_offset
-        leader.submit([Append(RECORDS, epoch, end_offset)])
-        assert leader.log.end_offset == end_offset, "it has ended"
+        end_offset = leader.node.log.end_offset
+        leader.runtime.submit([Append(RECORDS, epoch, end_offset)])
+        assert leader.node.log.end_offset == end_offset, "it has ended"
 
 
 @story
@@ -164,9 +167,9 @@ class Votes(MemoryElections):
 def scripted(node: Scripted, log: MemoryLog | None = None) -> tuple[QuorumServer, Votes]:
     votes = Votes()
     where: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
-    server = QuorumServer(Nodes(1).config(1), log or MemoryLog(), votes, **where, machine=None, answer_loop="plain")
-    server.node = node  # type: ignore[assignment]
-    return server, votes
+    with patch("kcore.server.quorum_node.quorum_runtime.RaftNode", lambda config, log: node):
+        config = Nodes(1).config(1)
+        return QuorumServer(config, log or MemoryLog(), votes, **where, machine=None, answer_loop="plain"), votes
 
 
 @story
@@ -197,7 +200,7 @@ async def test_flushes_run_beside_the_loop_one_at_a_time() -> None:
     async with server:
         for end in (3, 5, 9):
             log.end_offset = end
-            server._perform([Flush(end)])
+            server.runtime._perform([Flush(end)])
             await until(lambda: log.flushes == 1)
         assert node.flushed == []
         log.may_flush.release()
@@ -215,8 +218,8 @@ async def test_the_timer_is_the_nodes() -> None:
     async with server:
         await asyncio.sleep(0.02)
         assert node.timers == 0
-        node.next_deadline_ms = server._clock.now_ms() + 20
-        server._perform([])
+        node.next_deadline_ms = server.runtime.clock.now_ms() + 20
+        server.runtime._perform([])
         await until(lambda: node.timers == 1)
         await asyncio.sleep(0.05)
         assert node.timers == 1
@@ -285,7 +288,7 @@ async def test_what_only_a_newer_release_can_read_ends_a_running_node_with_a_lin
 ) -> None:
     server, _ = scripted(Scripted())
     async with server:
-        server._fail(NewerReleaseError("the log needs a newer release"))
+        server.runtime.lifetime.fail(NewerReleaseError("the log needs a newer release"))
         with pytest.raises(NewerReleaseError):
             await server.wait_failed()
     (record,) = [record for record in caplog.records if record.levelname == "CRITICAL"]
@@ -296,7 +299,7 @@ async def test_what_only_a_newer_release_can_read_ends_a_running_node_with_a_lin
 async def test_a_notice_is_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     server, _ = scripted(Scripted())
     async with server:
-        server._perform([Notice("100% of what node 2 sends is damaged")])
+        server.runtime._perform([Notice("100% of what node 2 sends is damaged")])
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("WARNING", "100% of what node 2 sends is damaged")
     ]
@@ -309,7 +312,7 @@ async def test_epochs_that_others_name_fill_no_log(caplog: pytest.LogCaptureFixt
     server, _ = scripted(Scripted())
     async with server:
         for epoch in range(100):
-            server._perform([StoreElection(ElectionState(epoch), 0), LeaderChanged(-1, epoch, 0)])
+            server.runtime._perform([StoreElection(ElectionState(epoch), 0), LeaderChanged(-1, epoch, 0)])
     assert len(caplog.records) <= 2 * 11
 
 
@@ -318,7 +321,6 @@ async def test_an_address_that_is_taken() -> None:
     taken, _ = scripted(Scripted())
     async with taken:
         other = QuorumServer(Nodes(1).config(1), MemoryLog(), Votes(), host="127.0.0.1", port=taken.port, machine=None)
-        other.node = Scripted()  # type: ignore[assignment]
         with pytest.raises(OSError, match="in use"):
             await other.__aenter__()
 
@@ -365,7 +367,7 @@ async def test_the_first_leader_makes_the_cluster_s_id_and_all_keep_it() -> None
 @story
 async def test_a_node_that_knows_its_cluster_looks_for_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots may be large."""
-    monkeypatch.setattr(process, "ClusterIdMaker", None)
+    monkeypatch.setattr(machine_runner, "ClusterIdMaker", None)
     async with started(1) as nodes:
         await nodes.leader()
 
@@ -377,7 +379,7 @@ async def test_a_node_that_starts_again_without_having_kept_the_id_finds_it_in_t
         await until(lambda: len(nodes.cluster_ids) == 1)
         [server] = nodes.servers
         await server.__aexit__()
-        async with nodes.server(1, server.log, cluster_id=None):
+        async with nodes.server(1, server.node.log, cluster_id=None):
             await until(lambda: len(nodes.cluster_ids) == 2)
             assert nodes.cluster_ids[0] == nodes.cluster_ids[1]
 
@@ -400,7 +402,7 @@ async def test_a_state_machine_is_given_what_others_appended_and_not_what_it_has
             given = b"".join(call[1] for call in machine.calls if call[0] == "committed")
             assert (RECORDS[0] in given) == (server is not leader)
         epoch = leader.node.epoch
-        leader.submit([Resign(epoch)])
+        leader.runtime.submit([Resign(epoch)])
         await until(lambda: ("resigned", epoch) in ours.calls)
 
 
@@ -415,8 +417,11 @@ async def test_a_machine_that_is_far_behind_gets_slice_by_slice(monkeypatch: pyt
     nodes = Nodes(1)
     server = nodes.server(1, log)
     turns: list[int] = []
-    run = server._run_machine
-    monkeypatch.setattr(server, "_run_machine", lambda: (turns.append(nodes.recorders[0].committed), run())[1])
+    machine_runner = server.runtime._machine
+    run = machine_runner.run
+    monkeypatch.setattr(
+        machine_runner, "run", lambda now_ms: (turns.append(nodes.recorders[0].committed), run(now_ms))[1]
+    )
     async with server:
         await nodes.leader()
         [machine] = nodes.recorders
@@ -441,13 +446,13 @@ async def test_a_snapshot_is_written_while_the_leader_appends() -> None:
                 ends.append(server.node.log.end_offset)
                 yield encode_values([b"state %d" % number], base_offset=0, timestamp=0, partition_leader_epoch=0)
 
-        assert await server.write_snapshot(at, 0, slices())
-        assert len(ends) == 5 and server.log.latest_snapshot == at
-        piece = server.log.snapshot_piece(at, 0, 1 << 20)
+        assert await write_snapshot(server.runtime, at, 0, slices())
+        assert len(ends) == 5 and server.node.log.latest_snapshot == at
+        piece = server.node.log.snapshot_piece(at, 0, 1 << 20)
         assert piece is not None
         values = [record.value for record in decode_records(piece.data) if record.control is None]
         assert values == [b"state %d" % number for number in range(5)]
-        assert not await server.write_snapshot(at, 0, slices()), "there is one"
+        assert not await write_snapshot(server.runtime, at, 0, slices()), "there is one"
 
 
 @story
@@ -461,8 +466,8 @@ async def test_a_snapshot_whose_state_machine_fails_leaves_nothing() -> None:
             raise ValueError("the state machine's own")
 
         with pytest.raises(ValueError, match="own"):
-            await server.write_snapshot(at, 0, slices())
-        assert (server.log.latest_snapshot, server.node.writing) == (None, set())
+            await write_snapshot(server.runtime, at, 0, slices())
+        assert (server.node.log.latest_snapshot, server.node.writing) == (None, set())
 
 
 @story

@@ -154,7 +154,7 @@ def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[s
     audit = AuditLog(tmp_path / "audit")
 
     async def tale(server: KraftServer, connection: Connection) -> None:
-        server.audit_to(audit)
+        server.handlers._audit = audit
         for request in asks:
             await connection.send(request)
 

@@ -62,7 +62,7 @@ def stop_the_clocks(throttle: RequestThrottle) -> Steps:
 async def limited(folder: Path, entity: dict[str, str | None], **settings: Any) -> AsyncIterator[KraftServer]:
     """A controller at which the entity has 1 %: 100 ms of ten seconds."""
     async with active(folder, **settings) as server:
-        stop_the_clocks(server._own_handlers.throttle)
+        stop_the_clocks(server.handlers.throttle)
         async with await connect("127.0.0.1", server.port, client_id="admin") as admin:
             await limit(admin, entity, 1.0)
         yield server
@@ -89,7 +89,7 @@ async def asked_until_throttled(connection: Connection, request: Message = DESCR
 
 
 def muted(server: KraftServer) -> list[ThrottledChannel]:
-    served = server._handlers._server
+    served = server.handlers._server
     assert served is not None
     return muted_at(served)
 
@@ -118,7 +118,7 @@ async def test_who_asks_without_end_is_held_to_the_quota_and_nobody_else(tmp_pat
         assert (await greedy.send(DESCRIBE)).throttle_time_ms == 1000
         await limit(modest, GREEDY, None)
         assert (await greedy.send(DESCRIBE)).throttle_time_ms == 0
-        assert server._own_handlers.throttle.is_on is False
+        assert server.handlers.throttle.is_on is False
 
 
 @story
@@ -134,7 +134,7 @@ async def test_a_user_s_quota_is_that_of_all_its_clients(tmp_path: Path) -> None
 async def test_what_nodes_of_the_cluster_send_is_exempt(tmp_path: Path) -> None:
     """Also where the compiled loop does not answer it; a request that is not theirs is not exempt."""
     async with limited(tmp_path, EVERYBODY) as server, broker(server) as made:
-        is_compiled = server._handlers._compiled is not None
+        is_compiled = server.handlers._compiled is not None
         assert adopted(server) == is_compiled
         for number in range(20):
             made.offset += number
@@ -245,7 +245,7 @@ def forwarded(name: str) -> s.EnvelopeRequest:
 async def test_a_quota_on_mutations_mutes_as_well(tmp_path: Path) -> None:
     """Nothing is measured for it."""
     async with active(tmp_path) as server, broker(server) as made:
-        steps = stop_the_clocks(server._own_handlers.throttle)
+        steps = stop_the_clocks(server.handlers.throttle)
         await limit(made.admin, {"client-id": "kcore"}, 0.001, RATE)
         for name in ("a", "b"):
             topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)

@@ -31,7 +31,7 @@ from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.honoured import BY_CONTROLLERS, warn_of_others
 from kcore.server.properties.nodes import OF_AUTHORIZER
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
-from kcore.server.quorum_node.quorum_server import Elections
+from kcore.server.quorum_node.elections import Elections
 from kcore.server.security.audit import AuditLog
 from kcore.storage.files import is_there
 from kcore.storage.raft.file_raft_log import DiskRaftLog
@@ -98,16 +98,15 @@ def _server(
     audit: AuditLog | None,
 ) -> KraftServer:
     host, port = settings.listen
-    server = KraftServer(
+    return KraftServer(
         *(config, raft, *parts),
         host=host or "0.0.0.0",
         port=port,
         answer_loop=answer_loop,
         security=settings.security,
         limits=settings.limits,
+        audit=audit,
     )
-    server.audit_to(audit)
-    return server
 
 
 def _open(

@@ -30,8 +30,9 @@ from kcore.releases.release import LOG_LEVELS
 from kcore.server.metrics.watched_loop import run_watched
 from kcore.server.properties.definitions import DEFINITIONS
 from kcore.server.quorum_node.answer_loop import AnswerLoopKind
+from kcore.server.quorum_node.elections import Elections, MemoryElections
 from kcore.server.quorum_node.quorum_listener_settings import QuorumListenerSettings
-from kcore.server.quorum_node.quorum_server import Elections, MemoryElections, QuorumServer
+from kcore.server.quorum_node.quorum_server import QuorumServer
 from kcore.server.quorum_node.static_voters import static_voters
 from kcore.server.quorum_node.workload import AppendWorkload, Stats
 from kcore.server.security.audit import AuditLog
@@ -172,7 +173,7 @@ def run(
     began = f"node {plan.node_id} listens at {where.host}:"
 
     def work(server: QuorumServer) -> Work:
-        return () if workload is None else [workload.run(server.submit)]
+        return () if workload is None else [workload.run(server.runtime.submit)]
 
     try:
         return run_watched(run_until_stopped(make, began, page, QUORUM, work))
@@ -252,7 +253,7 @@ def _server(
     listener_settings: QuorumListenerSettings,
     audit: AuditLog | None,
 ) -> QuorumServer:
-    server = QuorumServer(
+    return QuorumServer(
         config,
         opened.log,
         opened.elections,
@@ -264,9 +265,8 @@ def _server(
         security=listener_settings.security,
         super_users=listener_settings.super_users,
         limits=listener_settings.limits,
+        audit=audit,
     )
-    server.audit_to(audit)
-    return server
 
 
 def _report(stats: Stats) -> None:

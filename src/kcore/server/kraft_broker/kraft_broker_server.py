@@ -52,7 +52,7 @@ from kcore.server.kraft_broker.kraft_broker_request_handlers import NOT_YET, Kra
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
-from kcore.server.kraft_broker.metadata_observer import MetadataObserver, open_log
+from kcore.server.kraft_broker.metadata_observer import MetadataObserver, controller_endpoint, open_log
 from kcore.server.security.log_credentials import LogCredentials
 from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.storage.raft.raft_dir import random_directory_id
@@ -109,7 +109,7 @@ class KraftBrokerServer(BrokerServer):
             )
             need = SnapshotNeed(self._node_config)
             self._observer = MetadataObserver(
-                *metadata, self._loader, self._on_image, need, own.controllers, release=own.release
+                metadata, self._loader, self._on_image, need, own.controllers, own.release
             )
             self._compose()
             self.directories = self._new_directories()
@@ -117,7 +117,7 @@ class KraftBrokerServer(BrokerServer):
             self._open_handlers()
             await self._serve(stack)
             self._lifecycle = self._new_lifecycle(previous_epoch)
-            await stack.enter_async_context(self._observer)
+            await stack.enter_async_context(self._observer.runtime)
             self._begin_work()
             self._begin(self._observer.write_snapshots(), "snapshots of the metadata")
             self._begin(self._delete_old_segments(), "retention")
@@ -235,7 +235,8 @@ class KraftBrokerServer(BrokerServer):
 
     async def wait_failed(self) -> None:
         """Returns when log directories or the registration failed. Raises the error if the metadata log failed."""
-        await until_first(super().wait_failed(), self._lifecycle.ended.wait(), self._observer.wait_failed())
+        metadata = self._observer.runtime.lifetime
+        await until_first(super().wait_failed(), self._lifecycle.ended.wait(), metadata.wait_failed())
 
     async def until_running(self) -> None:
         """Returns when the controller has unfenced the broker."""
@@ -278,7 +279,7 @@ class KraftBrokerServer(BrokerServer):
     # The metadata log.
 
     def _controller(self) -> Endpoint | None:
-        return self._observer.controller()
+        return controller_endpoint(self._observer.runtime, self._kraft.controllers)
 
     def _may_checkpoint(self) -> bool:
         return self._image is not None
@@ -361,7 +362,7 @@ class KraftBrokerServer(BrokerServer):
 
         Raft's records have kraft.version (KRaftMetadataCache.features).
         """
-        kraft_version = self._observer.node.voter_history.kraft_version
+        kraft_version = self._observer.runtime.node.voter_history.kraft_version
         levels = {**image.features, **({KRAFT_VERSION: kraft_version} if kraft_version else {})}
         features = [
             FinalizedFeatureKey(name=name, min_version_level=each, max_version_level=each)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
-from typing import Any, ClassVar, Final, NamedTuple, Never
+from typing import Any, ClassVar, NamedTuple, Never
 
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ObserverMachine, ReadSnapshotSlice
 from kcore.metadata.metadata_version import FEATURE_NAME
@@ -13,17 +13,15 @@ from kcore.metadata.newer_records import check_batches
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.listener_security import PROTOCOLS, ListenerSecurity
 from kcore.node.kraft.snapshot_slices import SnapshotNeed, snapshot_slices
-from kcore.raft.log.raft_log import RaftLog
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.state_machine import SnapshotReader, StateMachine
+from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.properties.values import QuorumSettings
-from kcore.server.quorum_node.quorum_server import PLAINTEXT, Elections, QuorumServer
+from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, Hooks, QuorumRuntime
+from kcore.server.quorum_node.snapshot_writing import SNAPSHOT_CHECK_S, write_due_snapshot
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
-
-SNAPSHOT_CHECK_S: Final = 1.0
 
 
 class LogEnd(ObserverMachine):
@@ -77,38 +75,19 @@ def open_log(
     return OwnLog(config, log, DirectoryElections(directory, election))
 
 
-class BrokerObserver(QuorumServer):
-    """An observer of the quorum; within `async with` it follows the log."""
-
-    def __init__(
-        self,
-        config: RaftConfig,
-        log: RaftLog,
-        elections: Elections,
-        machine: StateMachine[Any],
-        security: ListenerSecurity = PLAINTEXT,
-    ) -> None:
-        super().__init__(
-            *(config, log, elections), host=None, port=0, machine=machine, answer_loop="plain", security=security
-        )
-
-    def controller(self) -> Endpoint | None:
-        """The endpoint of the leader, which is the active controller; None while it is unknown."""
-        state = self.node.quorum.state
-        where = state.leader_endpoints.get(self.config.listener) if state.leader_id >= 0 else None
-        if where is None:
-            return None
-        return Endpoint(where.port, where.host, self.config.listener, PROTOCOLS.index(self._security.protocol))
+def controller_endpoint(runtime: QuorumRuntime, security: ListenerSecurity = PLAINTEXT) -> Endpoint | None:
+    """The endpoint of the quorum's leader, which is the active controller; None while it is unknown."""
+    state, listener = runtime.node.quorum.state, runtime.config.listener
+    where = state.leader_endpoints.get(listener) if state.leader_id >= 0 else None
+    return None if where is None else Endpoint(where.port, where.host, listener, PROTOCOLS.index(security.protocol))
 
 
-class MetadataObserver(BrokerObserver):
+class MetadataObserver:
     """An observer that applies the log to an image, and calls `on_image` after each change."""
 
     def __init__(
         self,
-        config: RaftConfig,
-        log: RaftLog,
-        elections: Elections,
+        own: OwnLog,
         loader: MetadataLoader,
         on_image: Callable[[ImageChanged], None],
         need: SnapshotNeed,
@@ -119,15 +98,16 @@ class MetadataObserver(BrokerObserver):
 
         `security`: the TLS and SASL settings of connections to the quorum.
         """
-        super().__init__(config, log, elections, loader, security)
+        hooks = Hooks(perform_own=self._perform_own)
+        self.runtime = QuorumRuntime(*own, loader, hooks=hooks, security=security)
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 
     async def write_snapshots(self) -> None:
         """Writes snapshots when they are due (SnapshotGenerator). A failed snapshot is not repeated."""
-        need, loader, counted = self._need, self._loader, 0
+        need, loader, runtime, counted = self._need, self._loader, self.runtime, 0
         while True:
             await asyncio.sleep(SNAPSHOT_CHECK_S)
-            read, now_ms, offset = loader.read_bytes, self._clock.now_ms(), loader.end_offset
+            read, now_ms, offset = loader.read_bytes, runtime.clock.now_ms(), loader.end_offset
             need.count(read - counted)
             counted = read
             image = loader.image
@@ -136,25 +116,17 @@ class MetadataObserver(BrokerObserver):
             if (why := need.why(offset, now_ms)) is None:
                 continue
             need.begin(offset, now_ms)
-            snapshot = OffsetAndEpoch(offset, self.node.log.epoch_at(offset - 1))
+            snapshot = OffsetAndEpoch(offset, runtime.node.log.epoch_at(offset - 1))
             slices = snapshot_slices(image.copy(), None, snapshot.epoch, now_ms, _nothing, self._release)
-            if await self.write_due_snapshot(snapshot, now_ms, slices, why):
-                need.has_size(self.metrics.snapshots.latest_bytes)
+            if await write_due_snapshot(runtime, snapshot, now_ms, slices, why):
+                need.has_size(runtime.metrics.snapshots.latest_bytes)
 
     def _perform_own(self, effect: Any) -> None:
         if isinstance(effect, ImageChanged):
             self._on_image(effect)
         elif isinstance(effect, ReadSnapshotSlice):
-            asyncio.get_running_loop().call_soon(self._read_slice)
-        else:
-            super()._perform_own(effect)
-
-    def _read_slice(self) -> None:
-        def read(_: int) -> list[Any]:
-            self._outputs += self._loader.on_read_slice()
-            return []
-
-        self._take("snapshot slice read", read)
+            event, on_read_slice = self.runtime.machine_event, self._loader.on_read_slice
+            asyncio.get_running_loop().call_soon(event, "snapshot slice read", on_read_slice)
 
 
 def _nothing() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from kcore.controller.kraft.brokers.heartbeats import NEVER
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.server.clock import wall_ms
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.metrics.metric_families import Collect, Family, gauge, gauges
 from kcore.server.quorum_node.quorum_metric_families import quorum_families
@@ -40,7 +41,9 @@ class KraftFamilies:
     async def collect(self) -> Sequence[Family | Callable[[], Family]]:
         """All current families. One step blocks the event loop for milliseconds, however many partitions there are."""
         await self._count()
-        return [*self._of_controller(), *self._of_state(), *self._of_brokers(), *quorum_families(self._server)]
+        server = self._server
+        of_node = quorum_families(server.runtime, server.network, is_ready=server.is_ready)
+        return [*self._of_controller(), *self._of_state(), *self._of_brokers(), *of_node]
 
     async def _count(self) -> None:
         """If the image has changed, counts partitions without a leader, and those not led by the preferred one."""
@@ -56,7 +59,7 @@ class KraftFamilies:
         self._offline, self._imbalanced, self._counted_at = offline, imbalanced, at
 
     def _of_controller(self) -> Iterable[Family]:
-        controller, metrics = self._server.controller, self._server.metrics
+        controller, metrics = self._server.controller, self._server.runtime.metrics
         text = "1 on the active controller, otherwise 0."
         yield gauge(f"{CONTROLLER}_ActiveControllerCount", text, controller.is_active)
         applied = controller.image.end_offset - 1
@@ -65,7 +68,7 @@ class KraftFamilies:
         if (timestamp_ms := self._timestamp(applied)) is not None:
             text = "Time of the last applied record, in ms."
             yield gauge(f"{CONTROLLER}_LastAppliedRecordTimestamp", text, timestamp_ms)
-            lag_ms = self._server.wall_ms() - timestamp_ms
+            lag_ms = wall_ms() - timestamp_ms
             yield gauge(f"{CONTROLLER}_LastAppliedRecordLagMs", "Age of the last applied record, in ms.", lag_ms)
         text = "The offset of the last committed record that this controller knows."
         yield gauge(f"{CONTROLLER}_LastCommittedRecordOffset", text, controller.committed - 1)
@@ -113,8 +116,8 @@ class KraftFamilies:
             return
         contacts = {each: state.last_contact_ms for each, state in heartbeats.brokers.items()}
         last_ms = np.array([contacts.get(each, NEVER) for each in ids.tolist()], np.int64)
-        longest_ms = heartbeats.session_timeout_ms
-        since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(self._server.now_ms() - last_ms, longest_ms))
+        longest_ms, now_ms = heartbeats.session_timeout_ms, self._server.clock.now_ms()
+        since_ms = np.where(last_ms == NEVER, longest_ms, np.minimum(now_ms - last_ms, longest_ms))
         text = "Time since the broker's last heartbeat, in ms; at most the session time-out."
         yield partial(_by_broker, f"{CONTROLLER}_TimeSinceLastHeartbeatReceivedMs", text, ids, since_ms)
 

@@ -56,6 +56,7 @@ from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import IsOfObserver, QuorumRequestHandlers, TakeRequest
+from kcore.server.security.audit import AuditLog
 from kcore.server.security.log_credentials import NOT_LOADED
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
 
@@ -150,18 +151,21 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         leader_id: Callable[[], int],
         has_loaded: Callable[[], bool],
         is_of_observer: IsOfObserver,
+        heartbeat_receiver: tuple[KraftController, Clock] | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`take` begins raft's requests, `control` the controller's. `clocks`: monotonic time and wall time, in ms.
 
         `has_loaded`: whether the image has reached the high watermark once, so that it has all ACLs. `is_of_observer`:
-        as for QuorumRequestHandlers.
+        as for QuorumRequestHandlers. `heartbeat_receiver`: the controller that gets the heartbeats which the answer
+        loop answers, and its clock; needed for this loop. `audit`: gets a line for each request.
         """
-        super().__init__(level, take, DescribeClusterResponse, listener, is_of_observer=is_of_observer)
+        super().__init__(level, take, DescribeClusterResponse, listener, is_of_observer=is_of_observer, audit=audit)
         self._release, self._control, self._context = release, control, context
         self._clocks, self._leader_id, self._has_loaded = clocks, leader_id, has_loaded
         self._decided = -1, -1  # The number of feature records, and the end offset of the last one's batch.
         self._advertised: tuple[dict[str, int], int] | None = None
-        self._heartbeat_receiver: tuple[KraftController, Clock] | None = None
+        self._heartbeat_receiver = heartbeat_receiver
         self._heartbeats: HeartbeatFeed | None = None
         self._registrations: deque[Callable[[], None]] = deque()  # Registrations that wait to begin.
         config = context().config
@@ -220,10 +224,6 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         assert self._heartbeat_receiver is not None
         self._heartbeats = HeartbeatFeed(handlers, followers, *self._heartbeat_receiver, self._may_go_on)
         return [followers, self._heartbeats]
-
-    def deliver_heartbeats_to(self, controller: KraftController, clock: Clock) -> None:
-        """Sets the controller that gets the heartbeats which the loop answers, and its clock. Called before `open`."""
-        self._heartbeat_receiver = controller, clock
 
     def _may_go_on(self, direct: Direct) -> bool:
         return self._is_allowed(_received_of(direct.context, direct.request), CLUSTER_ACTION)
@@ -362,10 +362,10 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         return response
 
     def _write_audit(self, received: _Received, response: Message | None, through: _Received | None = None) -> None:
-        if self.audit is not None:
+        if self._audit is not None:
             via = (None, None) if through is None else (through.principal, through.client_address)
             wall_ms = self._clocks()[1]
-            self.audit.write(wall_ms, received.principal, received.client_address, received.request, response, *via)
+            self._audit.write(wall_ms, received.principal, received.client_address, received.request, response, *via)
 
     def _audited(self, received: _Received, answer: Answer) -> Answer:
         """Wraps `answer` for a request without a task: it also writes the audit log line."""
@@ -374,7 +374,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
             self._write_audit(received, response)
             answer(response)
 
-        return answer if self.audit is None else audited_answer
+        return answer if self._audit is None else audited_answer
 
     async def _response_to(self, context: RequestContext, received: _Received) -> Message | None:
         request = received.request

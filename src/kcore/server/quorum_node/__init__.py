@@ -1,7 +1,10 @@
-"""A raft node as a process, without a controller. `kraft_controller/` and the observers of brokers extend it.
+"""A raft node as a process. Quorum nodes, controllers and brokers have the runtime; the first two also listen.
 
 - `quorum_listener_settings.py`, `static_voters.py`: read server.properties.
-- `quorum_server.py`: the process; it performs the node's effects and runs the state machine.
+- `quorum_runtime.py`: passes events to the node, performs its effects and runs the state machine; no listener.
+  `machine_runner.py`, `node_effects.py`, `log_flusher.py`, `elections.py`, `lifetime.py`: its parts.
+- `snapshot_writing.py`: writes a snapshot slice by slice.
+- `quorum_listener.py`: the listener of a runtime. `quorum_server.py`: a node without a controller.
 - `quorum_request_handlers.py`: passes requests to the node. `peers.py`: sends the node's requests to other nodes.
 - `answer_loop.py`, `observer_feed.py`: the compiled loop that answers observers' fetches, and its updates.
 - `features.py`: UpdateFeatures without a controller. `workload.py`: a state machine that appends records at a rate.

@@ -20,6 +20,16 @@ class DirectoryWatch:
     def __init__(self, path: Path) -> None:
         self._path, self._known = path, _identity(path)
         self.problem: str | None = None  # The current problem of the folder.
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Starts the checks as a task."""
+        self._task = asyncio.get_running_loop().create_task(self.run())
+
+    def close(self) -> None:
+        """Ends the checks."""
+        if self._task is not None:
+            self._task.cancel()
 
     async def run(self) -> None:
         """Checks the folder once a second, and logs each change; runs until it is cancelled."""

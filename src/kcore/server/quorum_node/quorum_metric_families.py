@@ -7,12 +7,15 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kcore.net.connection_metrics import Metrics
 from kcore.raft.node import RaftNode
 from kcore.raft.states import Candidate, Follower, Leader, Prospective
 from kcore.server.metrics import metric_families
 from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges, histogram
 from kcore.server.metrics.watched_loop import current_watched_loop
+from kcore.server.quorum_node.directory_watch import DirectoryWatch
 from kcore.server.quorum_node.quorum_metrics import QuorumMetrics
+from kcore.server.quorum_node.quorum_runtime import QuorumRuntime
 from kcore.server.quorum_node.quorum_server import QuorumServer
 
 RAFT: Final = "kafka_server_raft_metrics"
@@ -22,34 +25,34 @@ STATES: Final = (
 )
 
 
-def quorum_families(server: QuorumServer) -> list[Family]:
-    """All families of a node; called on the node's event loop."""
+def quorum_families(runtime: QuorumRuntime, network: Metrics, *, is_ready: bool) -> list[Family]:
+    """All families of a node; called on the node's event loop. `network`: the metrics of its listener."""
     at_s, loop = time.monotonic(), current_watched_loop()
     return [
-        *_of_node(server.node),
-        *_of_records(server.metrics, at_s),
-        *_of_events(server.metrics, at_s),
-        *_of_snapshots(server.metrics, at_s),
-        *_of_directory(server),
-        metric_families.ready(server.is_ready),
+        *_of_node(runtime.node),
+        *_of_records(runtime.metrics, at_s),
+        *_of_events(runtime.metrics, at_s),
+        *_of_snapshots(runtime.metrics, at_s),
+        *_of_directory(runtime.directory),
+        metric_families.ready(is_ready),
         *metric_families.of_loop(loop, at_s),
-        *metric_families.of_network(server.network),
+        *metric_families.of_network(network),
     ]
 
 
-def _of_directory(server: QuorumServer) -> list[Family]:
+def _of_directory(directory: DirectoryWatch | None) -> list[Family]:
     """The family of the log directory; none for a node without one."""
-    if server.directory is None:
+    if directory is None:
         return []
     what = "Whether the log directory is where it was when the node started."
-    return [gauge("kcore_log_directory_in_place", what, server.directory.problem is None)]
+    return [gauge("kcore_log_directory_in_place", what, directory.problem is None)]
 
 
 def collector(server: QuorumServer) -> Collect:
     """A function that collects the metrics of one node."""
 
     async def collect() -> Sequence[Family]:
-        return quorum_families(server)
+        return quorum_families(server.runtime, server.network, is_ready=server.runtime.is_ready)
 
     return collect
 

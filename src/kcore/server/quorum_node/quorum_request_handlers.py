@@ -105,7 +105,6 @@ class QuorumRequestHandlers:
     """The request handlers of a node of a quorum, with the server that passes them requests."""
 
     _urgent: ClassVar[frozenset[int]] = frozenset()  # API keys of requests that are begun before others.
-    audit: AuditLog | None = None  # May be set before `open`.
     throttle: RequestThrottle | None = None  # Applies request quotas of clients, if there are any.
     _audits_itself: ClassVar[bool] = False  # Whether a subclass writes the audit log's lines.
 
@@ -117,16 +116,18 @@ class QuorumRequestHandlers:
         listener: str | None = None,
         super_users: Collection[str] | None = None,
         is_of_observer: IsOfObserver = _is_unknown,
+        audit: AuditLog | None = None,
     ) -> None:
         """`take` gets a request that the node answers, its version, and the reply id for `answer_to`.
 
         `listener`: the name of the listener in the requests' context. `super_users`: the only users answered.
         `is_of_observer`: True for a Fetch that an observer sends to this node while it leads; such fetches may wait.
+        `audit`: gets a line for each request.
         """
         self.metrics = Metrics()
         self._listener, self._super_users = listener, super_users
         self._level, self._take, self._describe = level, take, describe
-        self._is_of_observer = is_of_observer
+        self._is_of_observer, self._audit = is_of_observer, audit
         self._waiting: dict[Hashable, asyncio.Future[Message | None]] = {}
         self._direct: dict[Hashable, _Unanswered] = {}  # The requests without a task.
         self._observers = TimeShare()  # Fetches of observers that Python answers, and their late responses.
@@ -179,7 +180,7 @@ class QuorumRequestHandlers:
         return self._server.port
 
     def _handler(self) -> Handler:
-        return self._handle if self._audits_itself else audited(self._handle, self.audit, wall_ms)
+        return self._handle if self._audits_itself else audited(self._handle, self._audit, wall_ms)
 
     def begin_answer_loop(self, node: RaftNode, clock: Clock) -> None:
         """Starts the answer loop, after `open`; no effect without this loop."""

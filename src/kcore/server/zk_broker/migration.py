@@ -33,7 +33,8 @@ from kcore.metadata.table.broker_table import Endpoint
 from kcore.releases.known import RELEASES, ZOOKEEPER_RELEASE
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
-from kcore.server.kraft_broker.metadata_observer import BrokerObserver, LogEnd, open_log
+from kcore.server.kraft_broker.metadata_observer import LogEnd, controller_endpoint, open_log
+from kcore.server.quorum_node.quorum_runtime import QuorumRuntime
 from kcore.server.zk_broker.migration_settings import MigrationSettings, feature_level
 from kcore.storage.checkpoints import read_offsets, write_offsets
 from kcore.storage.files import is_there
@@ -72,7 +73,7 @@ class BrokerMigration:
             )
             stack.callback(metadata.log.close)
             self._log_end = LogEnd()
-            self._observer = BrokerObserver(*metadata, self._log_end)
+            self._observer = QuorumRuntime(*metadata, self._log_end)
             self._lifecycle = self._new_lifecycle()
             await stack.enter_async_context(self._observer)
             stack.push_async_callback(self._lifecycle.close)
@@ -85,11 +86,11 @@ class BrokerMigration:
 
     async def wait_failed(self) -> None:
         """Raises a failure of the metadata log; never returns."""
-        await self._observer.wait_failed()
+        await self._observer.lifetime.wait_failed()
 
     def controller(self) -> Endpoint | None:
         """The endpoint of the quorum's active controller, which may not control the brokers yet."""
-        return self._observer.controller()
+        return controller_endpoint(self._observer)
 
     @property
     def broker_epoch(self) -> int:

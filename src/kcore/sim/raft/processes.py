@@ -158,7 +158,7 @@ def crash_in_event(world: RunningWorld, machine: Machine, *, is_power_cut: bool)
 
 
 def fail(world: RunningWorld, machine: Machine) -> None:
-    """Ends the process because its full disk has refused a write. `QuorumServer` ends then too."""
+    """Ends the process because its full disk has refused a write. `QuorumRuntime` ends then too."""
     world.seen["a full disk ends a process"] += 1
     machine.disk.has_refused = False
     crash_in_event(world, machine, is_power_cut=False)

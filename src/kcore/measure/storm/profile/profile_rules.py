@@ -143,7 +143,7 @@ KCORE: Final = Rules(
         (r"^(?:KraftController\.on_timer|fence_stale_brokers) ", "periodic work"),
         (r"^(?:Pipeline\._write_on|Writing\._write|taking_effect) ", "write and replay a decision"),
         (r"^RaftNode\.append_batches ", "append"),
-        (r"^QuorumServer\._flush |^OsFileSystem\.fsync ", "flush"),
+        (r"^LogFlusher\._flush |^OsFileSystem\.fsync ", "flush"),
         (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
         (r"^QuorumRequestHandlers\.(?:_write_late|answer)", "answer waiting Fetches"),
         (r"^(?:KraftController\.on_request|KraftServer\._on_request) ", "other requests"),
