@@ -17,11 +17,12 @@ from kcore.broker.replicas.fetch_sessions import (
     FetchSessionCache,
     Row,
     replica_of,
+    wanted_of,
 )
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.replica import Key
-from kcore.broker.replicas.waiting import AnsweringReplicas, Waiting
+from kcore.broker.replicas.waiting import PARTITIONS_A_STEP, AnsweringReplicas, Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
@@ -32,6 +33,7 @@ from kcore.schema.fetch import (
     IsolationLevel,
     PartitionData,
 )
+from kcore.steps import Steps, finished
 
 MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetch a topic; None: all topics.
 FROM_FOLLOWERS_SINCE = 11  # Consumers may read from any replica (KIP-392).
@@ -108,8 +110,8 @@ class WaitingFetch:
 
     def partial_response(self, manager: FetchedReplicas) -> FetchResponse:
         """The response with the available records, at the time-out."""
-        rows, _ = read_all(manager, self.request, self.context, self.version, may_read=self.may_read)
-        return self.context.response(rows)
+        rows, _ = finished(read_all(manager, self.request, self.context, self.version, [], None, self.may_read))
+        return finished(self.context.response(rows))
 
 
 def on_fetch(
@@ -119,25 +121,38 @@ def on_fetch(
     version: int,
     now_ms: int,
     may_read: MayRead = None,
-) -> None:
-    """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out."""
+) -> Steps[None]:
+    """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out.
+
+    Each partition is read in its newest state: states may change between the steps.
+    """
+    wanted = yield from wanted_of(request, version)
     manager.sessions.set_time(now_ms)
-    context = manager.sessions.new_context(request, version)
+    context = manager.sessions.new_context(request, version, wanted)
     if isinstance(context, Errors):
         manager.output(SendResponse(request_id, FetchResponse(error_code=context, session_id=0, responses=[])))
         return
-    rows, is_enough = read_all(manager, request, context, version, fetched_ms=now_ms, may_read=may_read)
+    moved: list[Key] = []
+    try:
+        with manager.fetching.changed_meanwhile() as changed:
+            rows, is_enough = yield from read_all(manager, request, context, version, moved, now_ms, may_read)
+    finally:  # Also if the client has disconnected between two steps.
+        for key in moved:
+            manager.wake(key)
     if is_enough or request.max_wait_ms <= 0:
-        manager.output(SendResponse(request_id, context.response(rows)))
+        manager.output(SendResponse(request_id, (yield from context.response(rows))))
         return
     found = {}
     for requested, data in rows:
         if (name := _name(manager, requested, version)) is not None:
             end = end_of(data.records) if data.records else requested.fetch_offset
             found[name, requested.index] = _Found(requested, len(data.records or b""), end)
-    manager.fetching.add(
-        WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
-    )
+    waiting = WaitingFetch(request_id, now_ms + request.max_wait_ms, request, context, version, found, may_read)
+    manager.fetching.add(waiting)
+    for key in changed & found.keys():
+        if (response := waiting.response(manager, key)) is not None:
+            manager.output(SendResponse(request_id, response))
+            break
 
 
 def read_all(
@@ -145,19 +160,20 @@ def read_all(
     request: FetchRequest,
     context: FetchContext,
     version: int,
-    *,
-    fetched_ms: int | None = None,
-    may_read: MayRead = None,
-) -> tuple[list[Row], bool]:
+    moved: list[Key],
+    fetched_ms: int | None,
+    may_read: MayRead,
+) -> Steps[tuple[list[Row], bool]]:
     """Reads all partitions of the context; returns also whether the response must be sent now.
 
-    `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later.
+    `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later. The
+    partitions whose high watermark the fetch advances are added to `moved`.
     """
     rows: list[Row] = []
     left = min(request.max_bytes, manager.config.fetch_max_bytes)
     found_bytes, is_urgent = 0, False
-    moved: list[Key] = []
-    for requested in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
+    # A copy: a disk failure may answer waiting fetches meanwhile, and other fetches run between the steps.
+    for number, requested in enumerate([*context.partitions], 1):
         name = _name(manager, requested, version)
         if name is not None and may_read is not None and not may_read(name):
             data = _refused(requested.index, Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -167,8 +183,8 @@ def read_all(
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0
         rows.append((requested, data))
-    for key in moved:
-        manager.wake(key)
+        if number % PARTITIONS_A_STEP == 0:
+            yield
     return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request)
 
 

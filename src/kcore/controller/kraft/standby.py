@@ -7,7 +7,7 @@ a check fails, or no part of the request needs the controller, the standby sends
 
 from collections.abc import Iterator
 
-from kcore.controller.kraft.decision import Decision, all_parts
+from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import STANDBYS
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import ControllerContext, NotControllerError, RequestInfo
@@ -15,6 +15,7 @@ from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.kraft_error_responses import not_controller
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.structure import Message
+from kcore.steps import finished
 
 
 def is_refused_at_once(config: KraftControllerConfig, request: Message) -> bool:
@@ -27,7 +28,7 @@ def checked(context: ControllerContext, request: Message, info: RequestInfo, lea
     try:
         decided = HANDLERS[type(request)](context, request, info)
         # Handlers do little before `call_controller`, so all parts run at once.
-        decision = decided if isinstance(decided, Decision) else all_parts(decided)
+        decision = decided if isinstance(decided, Decision) else finished(decided)
     except NotControllerError as error:
         response = not_controller(request, context.config, leader_id)
         if isinstance(response, CreateAclsResponse):  # Only CreateAcls keeps the errors of its items.

@@ -18,7 +18,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.topic_names import reason_invalid
-from kcore.net.limits.work_in_parts import Parts
+from kcore.net.limits.work_in_parts import Parts, run_steps
 from kcore.net.server import RequestContext
 from kcore.protocol_errors import Errors
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
@@ -46,7 +46,9 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
+from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights
+from kcore.steps import Steps
 from kcore.types import Int32s, Uuid
 
 MOST: Final = 2000
@@ -55,7 +57,7 @@ MOST: Final = 2000
 
 def describe_topic_partitions(
     view: ClusterView, request: DescribeTopicPartitionsRequest, rights: Rights | None = None
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """A page of topics in the order of their names, from the cursor on, with the cursor of the next page.
 
     `rights`: a requested topic without the right DESCRIBE is refused; a topic that is not requested is left out. None:
@@ -66,25 +68,37 @@ def describe_topic_partitions(
     if cursor.partition_index < 0 or (named_topics and request.cursor and cursor.topic_name not in named_topics):
         return _refused(named_topics)
     named = {*(named_topics or filter(None, view.table.topics.names))}
-    names = {each for each in named if rights is None or rights.may_describe_topic(each)}
-    response = _page(view, request, cursor, names)
+    names = named
+    if rights is not None:
+        names = set()
+        for number, each in enumerate(named, 1):
+            if rights.may_describe_topic(each):
+                names.add(each)
+            if number % ENTRIES_AT_ONCE == 0:
+                yield
+    response = yield from _page(view, request, cursor, names)
     if rights is not None:
         for topic in response.topics:
             topic.topic_authorized_operations = rights.operations(topic.topic_authorized_operations, TOPIC, topic.name)
-    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if named_topics else ()
-    response.topics += [
-        DescribeTopicPartitionsResponseTopic(name=each, error_code=Errors.TOPIC_AUTHORIZATION_FAILED) for each in unseen
-    ]
+    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if named_topics else []
+    for begin in range(0, len(unseen), ENTRIES_AT_ONCE):
+        yield
+        response.topics += [
+            DescribeTopicPartitionsResponseTopic(name=each, error_code=Errors.TOPIC_AUTHORIZATION_FAILED)
+            for each in unseen[begin : begin + ENTRIES_AT_ONCE]
+        ]
     return response
 
 
 def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """The page from the topics of these names."""
     response, names_topics = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
-    for name in sorted(each for each in names if each >= cursor.topic_name):
+    for number, name in enumerate(sorted(each for each in names if each >= cursor.topic_name), 1):
+        if number % ENTRIES_AT_ONCE == 0:
+            yield
         if not left:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -228,7 +242,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return await self._describe_configs(request)
         if isinstance(request, DescribeTopicPartitionsRequest):
             rights = None if self._authorizer is None else Rights(self._authorizer, context)
-            return describe_topic_partitions(self.view(context.listener_name), request, rights)
+            return await run_steps(describe_topic_partitions(self.view(context.listener_name), request, rights))
         if isinstance(request, DescribeDelegationTokenRequest):
             return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):
