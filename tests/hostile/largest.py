@@ -4,9 +4,10 @@ Entries name what the server has, or what it has not: one name again and again, 
 """
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any, Final, NamedTuple
 
-from hostile.payloads import MOST_ENTRIES, Frame, framed
+from hostile.frames import MOST_ENTRIES, Frame, framed
 from hostile.servers import TOPIC_NAME, Target
 from kcore.schema.index import message_class
 from kcore.schema.kinds import FieldType, Kind
@@ -115,16 +116,30 @@ class _Filling:
 def largest(target: Target, most: int = MOST_ENTRIES, apis: tuple[str, ...] = ()) -> Iterator[Large]:
     """Each array of each API of the server, in the newest version, filled to `most` values."""
     for api in apis or target.apis:
-        kind, version = message_class(f"{api}Request"), target.apis[api][1]
-        version = min(version, kind.versions.highest)
+        kind, version = _newest(target, api)
         for path in arrays_of(kind, version):
-            one = _Filling(target, version, path, REPEATED, 1).message(kind)
-            two = _Filling(target, version, path, REPEATED, 2).message(kind)
-            per_entry = max(1, values_in(two) - values_in(one))
-            count = (most - values_in(one)) // per_entry
             for names in NAMES:
-                message = _Filling(target, version, path, names, count).message(kind)
-                yield Large(api, ".".join(path), names, count, message, version)
+                yield _large(target, api, path, names, most)
+
+
+def one_of_each(target: Target, dice: Random) -> Iterator[Large]:
+    """One array of each API, drawn at random, filled with one name."""
+    for api in target.apis:
+        if paths := [*arrays_of(*_newest(target, api))]:
+            yield _large(target, api, dice.choice(paths), dice.choice((KNOWN, REPEATED)), MOST_ENTRIES)
+
+
+def _newest(target: Target, api: str) -> tuple[type[Message], int]:
+    kind = message_class(f"{api}Request")
+    return kind, min(target.apis[api][1], kind.versions.highest)
+
+
+def _large(target: Target, api: str, path: tuple[str, ...], names: str, most: int) -> Large:
+    kind, version = _newest(target, api)
+    one, two = (values_in(_Filling(target, version, path, REPEATED, count).message(kind)) for count in (1, 2))
+    count = (most - one) // max(1, two - one)
+    message = _Filling(target, version, path, names, count).message(kind)
+    return Large(api, ".".join(path), names, count, message, version)
 
 
 def values_in(struct: Struct) -> int:

@@ -16,10 +16,11 @@ from kcore.broker.replicas.outputs import SendResponse
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import response_of
 from kcore.schema.configs import (
+    AlterConfigsRequest,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
     DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
 )
 from kcore.schema.fetch import FetchRequest
 from kcore.schema.headers import RequestHeader
@@ -117,23 +118,23 @@ def test_an_entry_that_is_split_is_one_entry_of_the_response() -> None:
 def test_parts_that_are_allowed_and_refused_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that is refused as a whole adds its refusals to the answer of the others."""
     monkeypatch.setattr(request_parts, "ENTRIES_AT_ONCE", AT_ONCE)
-    resources = [DescribeConfigsResource(resource_type=2, resource_name=str(number)) for number in range(35)]
-    request = DescribeConfigsRequest(resources=resources)
-    response, result = DescribeConfigsResponse, DescribeConfigsResult
+    resource, result = AlterConfigsRequestAlterConfigsResource, AlterConfigsResourceResponse
+    resources = [resource(resource_type=2, resource_name=str(number)) for number in range(35)]
+    request, response = AlterConfigsRequest(resources=resources), AlterConfigsResponse
 
     def check(part: Any) -> Checked | Message:
         first = int(part.resources[0].resource_name)
         if first == AT_ONCE:
-            return response(results=[result(resource_name=each.resource_name) for each in part.resources])
-        return Checked(part, False, lambda answer: answer.results.append(result(resource_name=f"after {first}")))
+            return response(responses=[result(resource_name=each.resource_name) for each in part.resources])
+        return Checked(part, False, lambda answer: answer.responses.append(result(resource_name=f"after {first}")))
 
     checked = asyncio.run(checked_in_parts(request, check))
     assert isinstance(checked, Checked) and not checked.is_empty
     left: Any = checked.request
     assert [int(each.resource_name) for each in left.resources] == [*range(10), *range(20, 35)]
-    answer: Any = response(results=[])
+    answer: Any = response(responses=[])
     checked.complete(answer)
-    names = [each.resource_name for each in answer.results]
+    names = [each.resource_name for each in answer.responses]
     assert names == ["after 0", "after 20", "after 30", *map(str, range(10, 20))]
 
 

@@ -12,6 +12,7 @@ from kcore import schema
 from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsRequest
 from kcore.schema.configs import AlterConfigsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kcore.schema.describe_quorum import DescribeQuorumRequest
 from kcore.schema.partitions import (
     AlterPartitionReassignmentsRequest,
     CreatePartitionsRequest,
@@ -39,6 +40,12 @@ class Splitting(NamedTuple):
 
     lists: Sequence[Lists]
     are_decided_together: bool = False  # The rights are checked in parts, and the allowed entries decided together.
+    share: int = 1  # A part has this fraction of ENTRIES_AT_ONCE.
+
+    @property
+    def at_once(self) -> int:
+        """The entries of one part."""
+        return max(ENTRIES_AT_ONCE // self.share, 1)
 
 
 def _one_by_one(*paths: tuple[str, str]) -> Splitting:
@@ -63,6 +70,7 @@ SPLITTINGS: Final[Mapping[type[Message], Splitting]] = {
     schema.AlterReplicaLogDirsRequest: _one_by_one(("dirs.topics.partitions", "results.partitions")),
     schema.FindCoordinatorRequest: _one_by_one(("coordinator_keys", "coordinators")),
     schema.OffsetFetchRequest: _one_by_one(("groups", "groups"), ("topics.partition_indexes", "topics.partitions")),
+    DescribeQuorumRequest: _one_by_one(_TOPICS),
     schema.DescribeGroupsRequest: _one_by_one(("groups", "groups")),
     schema.DeleteGroupsRequest: _one_by_one(("groups_names", "results")),
     schema.ConsumerGroupDescribeRequest: _one_by_one(("group_ids", "groups")),
@@ -76,7 +84,8 @@ SPLITTINGS: Final[Mapping[type[Message], Splitting]] = {
     schema.DescribeUserScramCredentialsRequest: _together(("users", "results")),
     CreateAclsRequest: _together(("creations", "results")),
     DeleteAclsRequest: _together(("filters", "filter_results")),
-    DescribeConfigsRequest: _together(("resources", "results")),
+    # A resource has dozens of settings.
+    DescribeConfigsRequest: _together(("resources", "results"))._replace(share=25),
     AlterConfigsRequest: _together(("resources", "responses")),
     IncrementalAlterConfigsRequest: _together(("resources", "responses")),
     CreateTopicsRequest: _together(("topics", "topics")),
@@ -93,8 +102,9 @@ def splitting_of(request: Message) -> Splitting | None:
     splitting = SPLITTINGS.get(type(request))
     if splitting is None:
         return None
-    weight = sum(_weight(request, each.requested, ENTRIES_AT_ONCE + 1) - 1 for each in splitting.lists)
-    return splitting if weight > ENTRIES_AT_ONCE else None
+    at_once = splitting.at_once
+    weight = sum(_weight(request, each.requested, at_once + 1) - 1 for each in splitting.lists)
+    return splitting if weight > at_once else None
 
 
 def parts_of(request: M, lists: Sequence[Lists], most: int) -> Iterator[M]:
@@ -191,7 +201,7 @@ async def in_turns(request: M) -> AsyncIterator[M]:
     if splitting is None:
         yield request
         return
-    for number, part in enumerate(parts_of(request, splitting.lists, ENTRIES_AT_ONCE)):
+    for number, part in enumerate(parts_of(request, splitting.lists, splitting.at_once)):
         if number:
             await next_turn()
         yield part

@@ -31,13 +31,13 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.schema.configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
+from kcore.server import large_descriptions
 from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
@@ -46,6 +46,7 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
+from kcore.server.large_descriptions import key_of, too_many
 from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights
 from kcore.steps import Steps
@@ -161,7 +162,6 @@ def _partitions(view: ClusterView, rows: Int32s) -> list[DescribeTopicPartitions
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
-MOST_SETTINGS: Final = 500_000  # The limit of a response to DescribeConfigs.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
@@ -282,23 +282,12 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return DescribeConfigsResponse(results=results)
         describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
         found: dict[Hashable, DescribeConfigsResult] = {}
-        left, parts = MOST_SETTINGS, Parts()
+        left, parts = large_descriptions.MOST_SETTINGS, Parts()
         for each in request.resources:
             await parts.go_on()
-            names = each.configuration_keys
-            key = each.resource_type, each.resource_name, None if names is None else tuple(names)
+            key = key_of(each)
             if key in found:
                 continue
-            found[key] = described = describing.result(each) if left > 0 else _too_many(each)
+            found[key] = described = describing.result(each) if left > 0 else too_many(each)
             left -= len(described.configs)
         return DescribeConfigsResponse(results=[*found.values()])
-
-
-def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    return DescribeConfigsResult(
-        error_code=Errors.POLICY_VIOLATION,
-        error_message=f"the resources before this one have {MOST_SETTINGS:,} settings: use another request for it",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[],
-    )

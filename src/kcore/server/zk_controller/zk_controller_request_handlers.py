@@ -36,6 +36,7 @@ from kcore.schema.cluster_metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
@@ -51,6 +52,7 @@ from kcore.server.answers import made_to_fit
 from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
 from kcore.server.document_routing import RoutedRequest, refused, with_bumped
+from kcore.server.large_descriptions import described_in_parts
 from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay
@@ -317,6 +319,10 @@ class ZkControllerRequestHandlers:
                 return relayed
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
+        if isinstance(request, DescribeConfigsRequest):
+            return await described_in_parts(
+                request, lambda part: self._handled(context, self._event(context, part, is_proxied=is_ours))
+            )
         if type(request) in REQUEST_HANDLERS:
             return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
