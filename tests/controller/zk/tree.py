@@ -11,7 +11,7 @@ import numpy as np
 from controller.zk.clusters import as_json, kind_of, states_of
 from kcore.controller.zk import events
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Pause, Send, SendResponse
 from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Notice
 from kcore.controller.zk.requests.control_request import ControlRequest
@@ -211,6 +211,7 @@ class Cluster:
         uuids = count(1)
         self.active = ActiveController(self.config, lambda: Uuid(next(uuids).to_bytes(16, "big")))
         self.effects: list[Effect] = []
+        self.pauses = 0
         self.sent: list[ControlRequest] = []
         self.answers: dict[int, Any] = {}
         self.before: Callable[[Effect], None] = lambda effect: None  # Called before an effect is performed.
@@ -288,7 +289,9 @@ class Cluster:
             effect = next(steps)
             while True:
                 self.before(effect)
-                if not isinstance(effect, LogNotice):  # Those are in `notices`.
+                if isinstance(effect, Pause):
+                    self.pauses += 1
+                elif not isinstance(effect, LogNotice):  # Those are in `notices`.
                     self.effects.append(effect)
                 try:
                     result = self._perform(effect)

@@ -66,7 +66,12 @@ class LogNotice:
     notice: Notice
 
 
-Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let the server do other work before the next part of a long event. No result; no other event is handled."""
+
+
+Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice | Pause
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` a function below has a type; a bare yield has none.
 
 
@@ -111,6 +116,12 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Ste
 def delete_partitions(rows: Int32s) -> Steps[None]:
     """Deletes the znodes of these partitions."""
     yield DeletePartitions(rows)
+
+
+def pause_after(place: int, at_once: int) -> Steps[None]:
+    """Ends a part of a long event after each `at_once` items; `place` is the item's place, from 1 on."""
+    if place % at_once == 0:
+        yield Pause()
 
 
 def log_notice(notice: Notice) -> Steps[None]:

@@ -10,12 +10,13 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.controller.zk.admin import scram
 from kcore.controller.zk.admin.broker_configs import ConfigNode
 from kcore.controller.zk.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.controller.zk.effects import LogNotice, Steps
+from kcore.controller.zk.effects import LogNotice, Pause, Steps
 from kcore.controller.zk.znode_reading import read_broker
 from kcore.errors import KcoreError, TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode
 from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes, WriteNodes
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -116,6 +117,9 @@ class NodeAdmin:
                     logger.log(
                         logging.WARNING if effect.notice.level == "warning" else logging.INFO, "%s", effect.notice
                     )
+                    effect = steps.send(None)
+                elif isinstance(effect, Pause):
+                    await next_turn()
                     effect = steps.send(None)
                 else:
                     assert isinstance(effect, WriteNodes), f"only a controller performs {type(effect).__name__}"

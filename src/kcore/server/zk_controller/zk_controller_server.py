@@ -17,7 +17,7 @@ import numpy as np
 from kcore.controller.zk import events
 from kcore.controller.zk.acls import AclAuthorizer, ZkAcls
 from kcore.controller.zk.active import ActiveController
-from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Send, SendResponse
+from kcore.controller.zk.effects import Effect, HandleLater, LogNotice, Pause, Send, SendResponse
 from kcore.controller.zk.events import Kind, event_of
 from kcore.controller.zk.log_lines import Level, Notice, TextNotice
 from kcore.controller.zk.requests.control_request import ControlRequest
@@ -43,6 +43,7 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.schema.structure import Message
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.cluster_view import ClusterView
@@ -374,6 +375,8 @@ class ControllerServer:
                 self._queue.put(event)
             case LogNotice(notice):
                 _log(notice, self._of_requests)
+            case Pause():
+                await next_turn()
         return None
 
     async def _reelect(self) -> None:

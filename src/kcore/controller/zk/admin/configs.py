@@ -21,7 +21,7 @@ from kcore.controller.rules.topic_configs import (
 )
 from kcore.controller.zk.admin import broker_configs
 from kcore.controller.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.controller.zk.effects import Steps, read_nodes, write_nodes
+from kcore.controller.zk.effects import Steps, pause_after, read_nodes, write_nodes
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
@@ -107,6 +107,7 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
 
 
+RESOURCES_AT_ONCE: Final = 50  # Resources of one part of a change of settings.
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 NOT_KAFKAS: Final = ("endpoints", "rack", "supported_features", "authorizer", "acknowledgement_timeout_ms")
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
@@ -199,7 +200,8 @@ def _alter(
     known = yield from _known_configs(node, resources)
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
-    for resource in resources:
+    for place, resource in enumerate(resources, 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
         response = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
