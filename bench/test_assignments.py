@@ -29,7 +29,6 @@ from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import FoundReplica
 from kcore.broker.directories.outputs import TopicIdPartition
 from kcore.collector import rare_collections
-from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.leaders.directories import answered
 from kcore.measure.processes.jars import kafka_jars
 from kcore.metadata.image.image import ClusterImage
@@ -41,6 +40,7 @@ from kcore.metadata.table.topic_table import TopicTable
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kcore.spark.java import java_home
+from kcore.steps import finished
 from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 
@@ -75,7 +75,7 @@ def image_of(count: int) -> ClusterImage:
 
 def all_well(request: AssignReplicasToDirsRequest) -> bytes:
     """The bytes of the controller's answer; not counted."""
-    return encode(all_parts(answered(request, repeat(int(Errors.NONE)))), 0)
+    return encode(finished(answered(request, repeat(int(Errors.NONE)))), 0)
 
 
 def a_broker(image: ClusterImage, count: int) -> tuple[BrokerDirectories, list[TopicIdPartition]]:

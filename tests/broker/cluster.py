@@ -9,7 +9,7 @@ from broker.memory_log import MemoryLog, MemoryLogs
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
-from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch, repeated_in
 from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
 from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.producing import on_produce, on_verified
@@ -28,6 +28,7 @@ from kcore.schema.transactions import WritableTxnMarker, WritableTxnMarkerTopic,
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.events import Kernel
 from kcore.sim.kernel.simulated_process import Process
+from kcore.steps import finished
 from kcore.types import Uuid
 from kcore.wire.column_codec import decode_columns
 from kcore.wire.record_batch import TRANSACTIONAL, scan_batches
@@ -246,7 +247,7 @@ class Cluster(Kernel):
             forgotten_topics_data=[],
             **asked,
         )
-        on_fetch(self.brokers[to], self.requests, request, version, self.now_ms)
+        finished(on_fetch(self.brokers[to], self.requests, request, version, self.now_ms))
         self.perform(to)
         return self.fetched(self.requests)
 
@@ -283,13 +284,13 @@ class Cluster(Kernel):
         leader = self.brokers[leader_id]
         request = kcore.decode(type(request), version, kcore.encode(request, version))
         if isinstance(request, ListOffsetsRequest):
-            return on_list_offsets(leader, request, version)
+            return on_list_offsets(leader, request, version, finished(repeated_in(request)))
         if isinstance(request, OffsetForLeaderEpochRequest):
             return on_offset_for_leader_epoch(leader, request)
         assert isinstance(request, FetchRequest)
         self.requests += 1
         request_id, request.max_wait_ms = self.requests, 0
-        on_fetch(leader, request_id, request, version, self.now_ms)
+        finished(on_fetch(leader, request_id, request, version, self.now_ms))
         self.perform(leader_id)
         answer = self.answers[request_id]
         return kcore.decode("FetchResponse", version, kcore.encode(answer, version))

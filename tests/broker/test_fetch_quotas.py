@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from broker.cluster import TOPIC_ID, Cluster, led
+from kcore.broker.replicas import fetching
 from kcore.broker.replicas.fetching import on_fetch, size_of
 from kcore.protocol_errors import Errors
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
+from kcore.steps import Steps, finished
 
 VALUE = b"v" * 1_000
 VERSION = 12
@@ -21,8 +23,8 @@ class Quota:
         self.time_ms, self.most_bytes = time_ms, most_bytes
         self.sizes: list[int] = []
 
-    def throttle_time_ms(self, size: Callable[[], int]) -> int:
-        self.sizes.append(size())
+    def throttle_time_ms(self, size: Callable[[], Steps[int]]) -> Steps[int]:
+        self.sizes.append((yield from size()))
         return self.time_ms
 
 
@@ -42,7 +44,7 @@ def fetch(cluster: Cluster, quota: Quota, offset: int = 0, *, session: tuple[int
     request = FetchRequest(topics=[FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])], **given)
     request.session_id, request.session_epoch = session
     request.forgotten_topics_data = []
-    on_fetch(cluster.brokers[1], cluster.requests, request, VERSION, cluster.now_ms, quota=quota)
+    finished(on_fetch(cluster.brokers[1], cluster.requests, request, VERSION, cluster.now_ms, quota=quota))
     cluster.perform(1)
     return cluster.answers.get(cluster.requests)
 
@@ -51,7 +53,7 @@ def test_a_consumer_within_its_quotas_gets_records_of_the_counted_size() -> None
     cluster, quota = full(), Quota()
     response = fetch(cluster, quota)
     assert len(response.responses[0].partitions[0].records) > 3 * len(VALUE)
-    assert quota.sizes == [size_of(response, VERSION)]
+    assert quota.sizes == [finished(size_of(response, VERSION))]
     assert response.throttle_time_ms == 0
 
 
@@ -78,7 +80,7 @@ def test_a_throttled_fetch_leaves_its_session_as_it_was() -> None:
     quota.time_ms = 0
     response = fetch(cluster, quota, session=(session_id, 2))
     assert len(response.responses[0].partitions[0].records) > 3 * len(VALUE)
-    assert quota.sizes[1] == quota.sizes[2] == size_of(response, VERSION)
+    assert quota.sizes[1] == quota.sizes[2] == finished(size_of(response, VERSION))
 
 
 def test_the_size_of_an_incremental_response_has_its_changes_only() -> None:
@@ -86,7 +88,7 @@ def test_the_size_of_an_incremental_response_has_its_changes_only() -> None:
     session_id = fetch(cluster, quota, offset=3, session=(0, 0), max_wait_ms=0).session_id
     response = fetch(cluster, quota, offset=3, session=(session_id, 1), max_wait_ms=0)
     assert response.responses == []
-    assert quota.sizes[1] == size_of(response, VERSION) < quota.sizes[0]
+    assert quota.sizes[1] == finished(size_of(response, VERSION)) < quota.sizes[0]
 
 
 @pytest.mark.parametrize("time_ms", [0, 70])
@@ -100,7 +102,7 @@ def test_a_superseded_fetch_of_a_session_fails(time_ms: int) -> None:
     cluster.pass_time(100)
     response = cluster.answers[waiting]
     assert (response.error_code, response.throttle_time_ms) == (Errors.INVALID_FETCH_SESSION_EPOCH, time_ms)
-    assert quota.sizes[-1] == size_of(response, VERSION)
+    assert quota.sizes[-1] == finished(size_of(response, VERSION))
 
 
 def test_a_response_has_no_more_bytes_than_a_window_of_the_quota() -> None:
@@ -127,6 +129,18 @@ def test_a_waiting_fetch_is_counted_when_it_is_answered() -> None:
     cluster.run(2)
     assert (cluster.answers[waiting].throttle_time_ms, cluster.answers[waiting].responses) == (70, [])
     assert quota.sizes[0] > len(VALUE)
+
+
+def test_a_response_is_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn of the event loop looks at a part of the partitions that a throttled consumer or a follower fetches."""
+    cluster = full()
+    response = fetch(cluster, Quota())
+    topic = response.responses[0]
+    topic.partitions = topic.partitions * 3
+    before = finished(size_of(response, VERSION))
+    monkeypatch.setattr(fetching, "PARTITIONS_A_STEP", 2)
+    assert len([*size_of(response, VERSION)]) == 1
+    assert finished(size_of(response, VERSION)) == before
 
 
 def followers(cluster: Cluster) -> set[int]:

@@ -24,6 +24,7 @@ from kcore.schema.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+from kcore.steps import finished
 from kcore.types import Uuid
 from reference.fetch_sessions import Sessions
 
@@ -70,7 +71,7 @@ def answer_of(cache: FetchSessionCache, request: FetchRequest, version: int, sta
             records=b"records" if has_records else b"",
         )
         rows.append((asked, data))
-    response = context.response(rows)
+    response = finished(context.response(rows))
     if response.error_code:
         return Errors(response.error_code).name
     answered = [
@@ -144,7 +145,7 @@ def test_sessions_are_bounded_by_their_partitions_and_names(monkeypatch: pytest.
     assert not cache.sessions and not cache.num_partitions
     long = FetchTopic(topic="x" * 250, partitions=[FetchPartition(partition=0)])
     context = cache.new_context(FetchRequest(session_epoch=0, topics=[long], forgotten_topics_data=[]), 12)
-    assert not isinstance(context, Errors) and context.response([]).session_id == 0
+    assert not isinstance(context, Errors) and finished(context.response([])).session_id == 0
 
 
 def test_ids_are_not_given_twice() -> None:
@@ -171,7 +172,7 @@ def fetch(
         forgotten_topics_data=[],
     )
     cluster.requests += 1
-    on_fetch(cluster.brokers[1], cluster.requests, request, VERSION, cluster.now_ms, **rights)
+    finished(on_fetch(cluster.brokers[1], cluster.requests, request, VERSION, cluster.now_ms, **rights))
     cluster.perform(1)
     return cluster.requests
 

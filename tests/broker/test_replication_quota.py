@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from broker.cluster import KEY, TOPIC_ID, Cluster, led
+from kcore.broker.replicas import fetching
 from kcore.broker.replicas.broker_config import BrokerConfig
-from kcore.broker.replicas.fetching import size_of
+from kcore.broker.replicas.fetching import on_fetch, size_of
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replication_quota import (
     ALL_REPLICAS,
@@ -17,7 +18,15 @@ from kcore.broker.replicas.replication_quota import (
     ReplicationQuotas,
 )
 from kcore.node.zk.admin.broker_configs import THROTTLES
-from kcore.schema.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kcore.schema.fetch import (
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from kcore.steps import finished
 from kcore.wire.codec import encode
 
 VALUE = b"v" * 1_000
@@ -104,7 +113,7 @@ def test_the_size_of_a_response_is_what_is_encoded(version: int, length: int) ->
     data.records = b"r" * length
     topic = FetchableTopicResponse(topic="t" if version < 13 else "", topic_id=TOPIC_ID, partitions=[data])
     response = FetchResponse(responses=[topic])
-    assert size_of(response, version) == 4 + len(encode(response, version))
+    assert finished(size_of(response, version)) == 4 + len(encode(response, version))
     assert data.records == b"r" * length
 
 
@@ -165,13 +174,21 @@ def test_a_leader_counts_the_response_of_throttled_partitions_only() -> None:
         before = quota.bytes
         cluster.fetch(1, 0, version=version, replica_id=2)
         response = cluster.answers[cluster.requests]
-        assert quota.bytes - before == size_of(response, version) > len(VALUE)
+        assert quota.bytes - before == finished(size_of(response, version)) > len(VALUE)
         cluster.fetch(1, 0, version=version)
-        assert quota.bytes - before == size_of(response, version), "a consumer does not count"
+        assert quota.bytes - before == finished(size_of(response, version)), "a consumer does not count"
     cluster.brokers[1].set_settings("t", TopicSettings(leader_throttled=frozenset({1})), cluster.now_ms)
     before = quota.bytes
     cluster.fetch(1, 0, replica_id=2)
     assert quota.bytes == before
+
+
+def test_throttled_partitions_are_counted_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "PARTITIONS_A_STEP", 1)
+    cluster = behind("leader", limit=None)
+    topics = [FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[FetchPartition(partition_max_bytes=10**6)])]
+    request = FetchRequest(replica_id=2, max_bytes=10**6, topics=topics, forgotten_topics_data=[])
+    assert len([*on_fetch(cluster.brokers[1], 99, request, 12, cluster.now_ms)]) == 3, "read, found and counted"
 
 
 def test_a_follower_out_of_sync_does_not_fetch_above_its_limit() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from broker.cluster import TOPIC_ID, Cluster, led
-from kcore.broker.replicas import fetch_sessions
+from kcore.broker.replicas import fetch_sessions, fetching
 from kcore.broker.replicas.describing import on_describe_producers
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.fetching import on_fetch
-from kcore.broker.replicas.offsets import on_list_offsets
+from kcore.broker.replicas.offsets import on_list_offsets, repeated_in
 from kcore.broker.replicas.producers import Producers
 from kcore.broker.replicas.producing import drop_repeated
 from kcore.protocol_errors import Errors
@@ -18,6 +18,7 @@ from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest
+from kcore.steps import finished
 from kcore.wire.record_batch import scan_batches
 from storage import building
 
@@ -26,7 +27,7 @@ def test_the_producers_of_a_repeated_partition_are_described_once() -> None:
     cluster = led()
     cluster.produce(1, b"v", producer=(7, 0, 0))
     topics = [TopicRequest(name="t", partition_indexes=[0, 0, 9, 0]), TopicRequest(name="t", partition_indexes=[0])]
-    answer = on_describe_producers(cluster.brokers[1], DescribeProducersRequest(topics=topics))
+    answer = on_describe_producers(cluster.brokers[1], DescribeProducersRequest(topics=topics), set())
     assert [[each.partition_index for each in topic.partitions] for topic in answer.topics] == [[0, 9]]
     assert len(answer.topics[0].partitions[0].active_producers) == 1
 
@@ -42,7 +43,7 @@ def test_a_partition_that_is_named_twice_is_refused_by_list_offsets(monkeypatch:
         request = ListOffsetsRequest(
             replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[asked]) for name in names]
         )
-        answer = on_list_offsets(cluster.brokers[1], request, 7)
+        answer = on_list_offsets(cluster.brokers[1], request, 7, finished(repeated_in(request)))
         return [each.error_code for topic in answer.topics for each in topic.partitions]
 
     assert codes("t", "t") == [Errors.INVALID_REQUEST] * 2 and not looks
@@ -60,13 +61,29 @@ def test_of_a_partition_that_is_named_again_the_last_records_are_appended() -> N
         TopicProduceData(name="t", partition_data=[data(0, b"5")]),
     ]
     request = ProduceRequest(acks=1, timeout_ms=1, topic_data=topics)
-    drop_repeated(request)
+    finished(drop_repeated(request))
     left = [(topic.name, each.index, each.records) for topic in request.topic_data for each in topic.partition_data]
     assert left == [("t", 1, b"2"), ("u", 0, b"4"), ("t", 0, b"5")]
     assert [topic.name for topic in request.topic_data] == ["t", "u", "t"], "the first has no partition left"
 
 
 # Fetches that wait.
+
+
+def test_records_that_arrive_while_a_fetch_is_read_in_steps_answer_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fetch waits for records only after its last step, and would miss them."""
+    monkeypatch.setattr(fetching, "PARTITIONS_A_STEP", 1)
+    cluster = led()
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10**6)
+    topics = [FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])]
+    request = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=10**6, topics=topics, forgotten_topics_data=[])
+    steps = on_fetch(cluster.brokers[1], 99, request, 12, cluster.now_ms)
+    next(steps)  # It has read the empty partition.
+    cluster.produce(1, b"v")
+    cluster.run()
+    finished(steps)
+    cluster.perform(1)
+    assert cluster.answers[99].responses[0].partitions[0].records
 
 
 def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0, **asked: int) -> int:
@@ -76,7 +93,7 @@ def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0, **ask
     partition = FetchPartition(partition=0, fetch_offset=offset, **fields)
     topics = [FetchTopic(topic="t", topic_id=TOPIC_ID, partitions=[partition])]
     request = FetchRequest(max_wait_ms=60_000, min_bytes=least, max_bytes=most, topics=topics, forgotten_topics_data=[])
-    on_fetch(cluster.brokers[1], cluster.requests, request, 12, cluster.now_ms)
+    finished(on_fetch(cluster.brokers[1], cluster.requests, request, 12, cluster.now_ms))
     cluster.perform(1)
     return cluster.requests
 
@@ -169,7 +186,7 @@ def request_of(begin: int, end: int, session: tuple[int, int] = (0, 0), replica:
 def opened(cache: FetchSessionCache, begin: int, end: int, replica: int = -1) -> int:
     context = cache.new_context(request_of(begin, end, replica=replica), 12)
     assert not isinstance(context, Errors)
-    return context.response([]).session_id
+    return finished(context.response([])).session_id
 
 
 def test_a_consumers_session_has_so_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

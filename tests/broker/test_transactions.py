@@ -331,7 +331,7 @@ def test_producers_are_described() -> None:
     cluster.end(1, (8, 2), commit=True, coordinator_epoch=3)
     again = TopicRequest(name="t", partition_indexes=[9, 0])
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 9, 0]), again])
-    [topic] = on_describe_producers(cluster.brokers[1], request).topics
+    [topic] = on_describe_producers(cluster.brokers[1], request, set()).topics
     response_to, unknown = topic.partitions
     assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
     first, second = response_to.active_producers

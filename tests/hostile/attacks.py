@@ -21,7 +21,8 @@ from contextlib import suppress
 from functools import partial
 from typing import ClassVar
 
-from hostile.payloads import MAX_EPOCH, PAYLOADS, Frame, filled, framed
+from hostile.frames import Frame, framed
+from hostile.payloads import MAX_EPOCH, PAYLOADS, filled
 from hostile.servers import TOPIC_NAME, Target
 from kcore.errors import KcoreError
 from kcore.net.versions import api_name, response_of

@@ -5,20 +5,19 @@ import zlib
 from collections.abc import Collection, Iterator
 from functools import cache
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
+from hostile.frames import MOST_ENTRIES, Frame, framed
+from hostile.largest import one_of_each
 from hostile.servers import TOPIC_NAME, Target
 from kcore.constants import METADATA_TOPIC
-from kcore.net.limits.connection_limits import CLIENT_VALUES
 from kcore.schema.acls import CreateAclsRequest
 from kcore.schema.cluster_metadata import MetadataRequest, MetadataRequestTopic
 from kcore.schema.configs import IncrementalAlterConfigsRequest
 from kcore.schema.envelope import EnvelopeRequest
-from kcore.schema.headers import RequestHeader
 from kcore.schema.index import message_class
 from kcore.schema.kinds import FieldType, Kind
 from kcore.schema.principal import DefaultPrincipalData
-from kcore.schema.structure import Message
 from kcore.server.zk_node.document_routing import PRINCIPAL_NAME
 from kcore.types import Uuid
 from kcore.wire.codec import encode
@@ -30,7 +29,6 @@ from net.hostile_messages import Hostile
 
 MAX_EPOCH, MAX_OFFSET = 2**31 - 1, 2**63 - 1
 MOST_BATCH = 1_000_000  # Below message.max.bytes: a larger batch is refused by its size.
-MOST_ENTRIES = CLIENT_VALUES - 1_000  # The server refuses larger messages undecoded.
 FAR_TOO_MANY = 900_000
 MUTATIONS = (
     *("CreateTopics", "DeleteTopics", "CreateAcls", "DeleteAcls", "IncrementalAlterConfigs", "AlterClientQuotas"),
@@ -54,20 +52,6 @@ OF_REPLAYS = (
     *("BrokerRegistration", "BrokerHeartbeat", "ControllerRegistration", "AllocateProducerIds", "AlterPartition"),
     *("ControlledShutdown", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "AssignReplicasToDirs"),
 )
-
-
-class Frame(NamedTuple):
-    """A request without its size; None for a kind whose answer is not looked at."""
-
-    kind: type[Message] | None
-    version: int
-    data: bytes
-
-
-def framed(message: Message, version: int, **header: Any) -> Frame:
-    kind = type(message)
-    made = RequestHeader(request_api_key=kind.api_key, request_api_version=version, client_id="stranger", **header)
-    return Frame(kind, version, bytes(encode(made, kind.header_version(version))) + bytes(encode(message, version)))
 
 
 def filled(kind: Any, version: int, known: dict[str, Any]) -> Any:
@@ -183,11 +167,12 @@ def messages(target: Target, dice: Random) -> list[Frame]:
             for count in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff" * 12):
                 frames.append(Frame(kind, version, made.data[:24] + count + made.data[24:]))
             frames += [made, garbled]
-    return [*frames, *_many(target)]
+    return [*frames, *_many(target, dice)]
 
 
-def _many(target: Target) -> Iterator[Frame]:
-    """As many entries as may be, and far more; lists in lists."""
+def _many(target: Target, dice: Random) -> Iterator[Frame]:
+    """As many entries as may be, of each API, and far more; lists in lists."""
+    yield from (each.frame for each in one_of_each(target, dice))
     if "Metadata" in target.apis:
         [empty] = _of(target, ("Metadata",), topics=[])[-1:]
         for count in (MOST_ENTRIES, FAR_TOO_MANY):

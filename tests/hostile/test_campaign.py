@@ -14,7 +14,9 @@ from hostile import campaign
 from hostile.attacks import ATTACKS, OVER_TLS, errors_in
 from hostile.campaign import MOST_GROWTH, MOST_GROWTH_OVER_TLS, MOST_LEFT, MOST_THREADS, Row, _findings, measured
 from hostile.command import line_of, options_of
-from hostile.payloads import PAYLOADS, Frame, framed
+from hostile.frames import Frame, framed
+from hostile.largest import arrays_of, largest, values_in
+from hostile.payloads import PAYLOADS
 from hostile.servers import NEEDS_JAVA, SERVERS, Target, started
 from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.net.limits.connection_limits import CLIENT_VALUES
@@ -23,7 +25,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import MetadataRequest
 from kcore.schema.configs import DescribeConfigsRequest, DescribeConfigsResource
 from kcore.schema.headers import ResponseHeader
-from kcore.schema.index import REQUESTS
+from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.topics import CreateTopicsRequest
 from kcore.wire.codec import encode
 
@@ -77,6 +79,15 @@ def test_payloads_are_frames_of_their_apis(kind: str) -> None:
     assert len(frames) > 10
     assert all(int.from_bytes(each.data[:2]) == each.kind.api_key for each in frames if each.kind is not None)
     assert PAYLOADS[kind](EVERYTHING, Random(1)) == frames
+
+
+def test_large_requests_are_of_all_apis_and_below_the_limit() -> None:
+    """The server refuses a request with more values undecoded."""
+    found = [*largest(EVERYTHING, 100)]
+    kinds = {api: message_class(f"{api}Request") for api in APIS}
+    assert {each.api for each in found} == {api for api, kind in kinds.items() if [*arrays_of(kind, APIS[api][1])]}
+    for each in found:
+        assert 50 < values_in(each.message) <= 100, (each.api, each.array)
 
 
 def answer(frame: Frame, **fields: object) -> str:

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kcore"
 
 # A unit may import units of lower layers only. A unit is a module or a package under kcore, or one under kcore.measure.
 LAYERS = (
-    {"collector", "constants", "errors", "java_hash", "printable", "sampled_rate", "suggestions", "version"},
+    {"collector", "constants", "errors", "java_hash", "printable", "sampled_rate", "steps", "suggestions", "version"},
     {"types"},
     {"extras", "protocol_errors"},
     {"scram"},

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.connection_limits import CLIENT_VALUES, REQUEST_VALUES
+from kcore.net.limits.work_in_parts import run_steps
 from kcore.net.request_context import SESSION
 from kcore.net.requests import Relay, RelayAround
 from kcore.node.authorization import Authorizer
@@ -16,9 +17,10 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.server.security.rights import Rights
+from kcore.steps import Steps
 from kcore.wire.codec import decode_from, encode
 
-Refuse: TypeAlias = Callable[[Rights, Message, int], Message | None]
+Refuse: TypeAlias = Callable[[Rights, Message, int], Steps[Message | None]]
 """Returns the response if the client lacks a right for the request of this version; None if it may be relayed."""
 
 
@@ -36,7 +38,7 @@ class CheckedRelay(RelayAround):
             raise DisconnectedError("the request has no client session")
         rights = Rights(self._authorizer, session)
         header, request = read_request(frame, rights)
-        refused = self._refuse(rights, request, header.request_api_version)
+        refused = await run_steps(self._refuse(rights, request, header.request_api_version))
         if refused is None:
             return await self._relay.ask(connection_id, frame)
         return response_bytes(header, refused)

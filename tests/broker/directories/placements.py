@@ -5,11 +5,11 @@ from functools import cached_property
 
 from kcore.broker.directories.assignments import AssignmentQueue
 from kcore.broker.directories.outputs import AssignmentSettled, Outcome, TopicIdPartition
-from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.leaders.directories import answered
 from kcore.metadata.table.directory_table import UNASSIGNED_UUID
 from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
+from kcore.steps import finished
 from kcore.types import Uuid
 
 BROKER, EPOCH = 1, 7
@@ -87,7 +87,7 @@ def answer(
         for topic in directory.topics
         for each in topic.partitions
     ]
-    response = all_parts(answered(request, codes))
+    response = finished(answered(request, codes))
     for topic in (topic for directory in response.directories for topic in directory.topics):
         topic.partitions = [each for each in topic.partitions if (topic.topic_id, each.partition_index) not in without]
     return response

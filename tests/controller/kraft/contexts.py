@@ -3,7 +3,7 @@
 from typing import Any
 
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
-from kcore.controller.kraft.decision import Decision, Steps, Versioned, all_parts
+from kcore.controller.kraft.decision import Decision, Steps, Versioned
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.log_lines import Notice, NoticeMaker
@@ -12,6 +12,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.replication.java_random import JavaRandom
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.structure import Message
+from kcore.steps import finished
 from kcore.types import Uuid
 from kraft_configs import controller_config
 
@@ -38,7 +39,7 @@ def decision_of(context: ControllerContext, request: Message, info: RequestInfo)
 
 def at_once(decided: Decision | Steps) -> Decision:
     """A decision with all its parts."""
-    return decided if isinstance(decided, Decision) else all_parts(decided)
+    return decided if isinstance(decided, Decision) else finished(decided)
 
 
 def fenced_now(context: ControllerContext, now_ms: int) -> Decision | None:

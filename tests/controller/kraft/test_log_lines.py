@@ -20,7 +20,7 @@ from controller.kraft.broker_clusters import (
 from controller.kraft.contexts import notice_of
 from controller.kraft.runtime import Stage, controller_of
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
-from kcore.controller.kraft.decision import Decision, Versioned, all_parts
+from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.log_lines import ALL_CORDONED, Notices
 from kcore.controller.kraft.outputs import RequestAnswer
@@ -36,6 +36,7 @@ from kcore.schema.metadata_records_brokers import (
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
+from kcore.steps import finished
 from kcore.types import Uuid
 
 TOPIC_CONFIG = 2
@@ -150,7 +151,7 @@ def test_a_controlled_shutdown_of_20_000_leaders_is_three_lines(log: Log) -> Non
     assert lines == ["broker 1 in controlled shutdown", f"{SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
     assert decision.rest is not None
     rest = decision.rest.decide()
-    lines = log.of(rest if isinstance(rest, Decision) else all_parts(rest))
+    lines = log.of(rest if isinstance(rest, Decision) else finished(rest))
     assert lines == [f"{20_000 - SHUT_DOWN_AT_ONCE:,} partitions have other leaders"]
 
 

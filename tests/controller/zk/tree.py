@@ -39,7 +39,7 @@ from kcore.metadata.zookeeper.znode_operations import (
 )
 from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
 from kcore.node.zk.notices import Notice
-from kcore.node.zk.znode_steps import LogNotice
+from kcore.node.zk.znode_steps import LogNotice, Pause
 from kcore.types import Int32s, Uuid
 
 TOPIC_ID = Uuid(b"i" * 16)
@@ -212,6 +212,7 @@ class Cluster:
         uuids = count(1)
         self.active = ActiveController(self.config, lambda: Uuid(next(uuids).to_bytes(16, "big")))
         self.effects: list[Effect] = []
+        self.pauses = 0
         self.sent: list[ControlRequest] = []
         self.answers: dict[int, Any] = {}
         self.before: Callable[[Effect], None] = lambda effect: None  # Called before an effect is performed.
@@ -289,7 +290,9 @@ class Cluster:
             effect = next(steps)
             while True:
                 self.before(effect)
-                if not isinstance(effect, LogNotice):  # Those are in `notices`.
+                if isinstance(effect, Pause):
+                    self.pauses += 1
+                elif not isinstance(effect, LogNotice):  # Those are in `notices`.
                     self.effects.append(effect)
                 try:
                     result = self._perform(effect)

@@ -14,7 +14,7 @@ from kcore.schema.list_offsets import ListOffsetsPartition, ListOffsetsRequest, 
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.producers import DescribeProducersRequest, TopicRequest
 from kcore.schema.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from kcore.server.kraft_broker import kraft_broker_request_handlers as kraft_handlers
+from kcore.server import large_descriptions
 from net.loops import story, with_turns_of_others
 from server.kraft.test_kraft_broker import cluster_in
 
@@ -65,7 +65,7 @@ async def test_a_resource_that_is_described_again_is_answered_once(
         answer = await cluster.ask(1, configs.DescribeConfigsRequest(resources=[*same, *other]))
         assert [each.resource_name for each in answer.results] == described == ["1", "1", "g"]
         assert len(answer.results[0].configs) > 100 > len(answer.results[1].configs)
-        monkeypatch.setattr(kraft_handlers, "MOST_SETTINGS", 20)
+        monkeypatch.setattr(large_descriptions, "MOST_SETTINGS", 20)
         groups = [resource(32, f"g{number}") for number in range(20)]
         answer = await cluster.ask(1, configs.DescribeConfigsRequest(resources=groups))
         codes = [each.error_code for each in answer.results]

@@ -18,6 +18,7 @@ from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadata
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchTopic
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.server.broker.logs import BrokerLogs
+from kcore.steps import finished
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_directory import DELETED, LogDirectory
 from kcore.types import Uuid
@@ -144,7 +145,7 @@ def test_requests_of_clients_create_no_folders(name: str, partition: int, error:
     topic = TopicProduceData(name=name, partition_data=[data])
     on_produce(manager, 1, ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 0, 0)
     asked = FetchTopic(topic=name, partitions=[FetchPartition(partition=partition, partition_max_bytes=100)])
-    on_fetch(manager, 2, FetchRequest(topics=[asked], forgotten_topics_data=[]), 12, 0)
+    finished(on_fetch(manager, 2, FetchRequest(topics=[asked], forgotten_topics_data=[]), 12, 0))
     answers = {each.request_id: each.response for each in manager.take_outputs() if isinstance(each, SendResponse)}
     produced, fetched = answers[1].responses[0], answers[2].responses[0]
     assert produced.partition_responses[0].error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION

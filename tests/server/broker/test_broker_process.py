@@ -154,7 +154,7 @@ async def test_a_waiting_request_ends_with_its_client(tmp_path: Path) -> None:
             await until(lambda waiting=waiting: not waiting.by_id)
             with pytest.raises(DisconnectedError):
                 await answer
-            assert not brokers.servers[1].handlers._waiting
+            assert not brokers.servers[1].handlers._replicas._waiting
 
 
 @story

@@ -16,6 +16,7 @@ from kcore.schema.cluster_metadata import (
 from kcore.server.cluster_view import TOPIC_OPERATIONS
 from kcore.server.kraft_broker.kraft_broker_request_handlers import MOST, describe_topic_partitions
 from kcore.server.security.rights import Rights
+from kcore.steps import finished
 from kcore.types import ZERO_UUID
 from net.loops import story, until
 from server.kraft.test_kraft_broker import cluster_in
@@ -44,14 +45,16 @@ def rights(*names: str) -> Rights:
 def page(
     *names: str, limit: int = MOST, cursor: tuple[str, int] | None = None, allowed: Rights | None = None
 ) -> DescribeTopicPartitionsResponse:
-    return describe_topic_partitions(
-        view(),
-        DescribeTopicPartitionsRequest(
-            topics=[TopicRequest(name=name) for name in names],
-            response_partition_limit=limit,
-            cursor=cursor and Cursor(topic_name=cursor[0], partition_index=cursor[1]),
-        ),
-        allowed,
+    return finished(
+        describe_topic_partitions(
+            view(),
+            DescribeTopicPartitionsRequest(
+                topics=[TopicRequest(name=name) for name in names],
+                response_partition_limit=limit,
+                cursor=cursor and Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+            ),
+            allowed,
+        )
     )
 
 

@@ -66,6 +66,7 @@ from kcore.server.zk_controller.zk_controller_authorization import ZkControllerA
 from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.server.zk_node.relay import refusal_of
+from kcore.steps import finished
 from kcore.types import ZERO_UUID, Uuid
 from net.loops import request_frame, story, until
 from server.zookeepers import Client, Zookeeper, elect, take_over
@@ -159,6 +160,7 @@ def test_topics_are_created_by_who_may() -> None:
         for name in ("a-1", "a-2")
     ]
     response = s.CreateTopicsResponse(topics=made)
+    authorization.hide_configs(response.topics)
     checked.complete(response)
     assert [(each.name, Errors(each.error_code), each.error_message) for each in response.topics] == [
         ("a-1", Errors.NONE, None),
@@ -312,7 +314,7 @@ def test_what_is_relayed_is_checked_before() -> None:
 
     def coordinator(version: int, key_type: int, *keys: str) -> Any:
         request = s.FindCoordinatorRequest(key=keys[0], key_type=key_type, coordinator_keys=[*keys])
-        return refusal_of(authorization, request, version)
+        return finished(refusal_of(authorization, request, version))
 
     assert coordinator(4, 0, "g") is None and coordinator(4, 1, "x") is None
     assert coordinator(3, 0, "h").error_code == Errors.GROUP_AUTHORIZATION_FAILED
@@ -326,10 +328,10 @@ def test_what_is_relayed_is_checked_before() -> None:
     assert [each.key for each in mixed.coordinators] == ["g", "h"]
     for nowhere in (coordinator(3, 0, "h"), *mixed.coordinators):
         assert (nowhere.node_id, nowhere.host, nowhere.port) == (-1, "", -1)
-    assert refusal_of(authorization, InitProducerIdRequest(transactional_id="x"), 4) is None
+    assert finished(refusal_of(authorization, InitProducerIdRequest(transactional_id="x"), 4)) is None
     idempotent = InitProducerIdRequest(transactional_id=None)
     refusals = [
-        refusal_of(each, request, 4)
+        finished(refusal_of(each, request, 4))
         for each, request in ((authorization, InitProducerIdRequest(transactional_id="y")), (authorization, idempotent))
     ]
     results: list[Any] = refusals
@@ -337,8 +339,8 @@ def test_what_is_relayed_is_checked_before() -> None:
         (Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1, -1),
         (Errors.CLUSTER_AUTHORIZATION_FAILED, -1, -1),
     ]
-    assert refusal_of(granted(binding(IDEMPOTENT_WRITE)), idempotent, 4) is None
-    assert refusal_of(granted(binding(WRITE, "t", TOPIC)), idempotent, 4) is None
+    assert finished(refusal_of(granted(binding(IDEMPOTENT_WRITE)), idempotent, 4)) is None
+    assert finished(refusal_of(granted(binding(WRITE, "t", TOPIC)), idempotent, 4)) is None
 
 
 # Over sockets: everybody is User:ANONYMOUS.
@@ -449,7 +451,7 @@ def test_a_request_for_no_coordinator_is_not_relayed() -> None:
     """A stranger would have the controller connect to a broker, as itself, for each connection that it opens."""
     for version in (4, 6):
         request = s.FindCoordinatorRequest(key_type=0, coordinator_keys=[])
-        assert refusal_of(granted(), request, version) == s.FindCoordinatorResponse()
+        assert finished(refusal_of(granted(), request, version)) == s.FindCoordinatorResponse()
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,18 @@ from kcore.schema.producers import (
 )
 
 
-def on_describe_producers(manager: HeldPartitions, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Answers for partitions that this broker leads or follows; once for a partition that the request has twice."""
+def on_describe_producers(
+    manager: HeldPartitions, request: DescribeProducersRequest, described: set[Key]
+) -> DescribeProducersResponse:
+    """Answers for partitions that this broker leads or follows; once for a partition that the request has twice.
+
+    `described`: the partitions that the client's request has an answer for already; those of this answer are added.
+    """
     topics = {topic.name: TopicResponse(name=topic.name, partitions=[]) for topic in request.topics}
-    keys = dict.fromkeys((topic.name, index) for topic in request.topics for index in topic.partition_indexes)
-    for key in keys:
-        topics[key[0]].partitions.append(_partition(manager, key))
+    for key in ((topic.name, index) for topic in request.topics for index in topic.partition_indexes):
+        if key not in described:
+            described.add(key)
+            topics[key[0]].partitions.append(_partition(manager, key))
     return DescribeProducersResponse(topics=[*topics.values()])
 
 

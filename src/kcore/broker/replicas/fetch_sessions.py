@@ -10,10 +10,11 @@ would exceed the limit gets no session, and lists all of its partitions in each 
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kcore.broker.replicas.waiting import PARTITIONS_A_STEP
 from kcore.constants import CONSUMER_REPLICA_ID, UNKNOWN_BROKER_EPOCH
 from kcore.metadata.topic_names import MAX_LENGTH
 from kcore.protocol_errors import Errors
@@ -25,6 +26,7 @@ from kcore.schema.fetch import (
     FetchResponse,
     PartitionData,
 )
+from kcore.steps import Steps, finished
 from kcore.types import Uuid
 
 BY_ID_SINCE: Final = 13  # Fetch has topic ids instead of names from this version on.
@@ -152,12 +154,15 @@ class FetchSessionCache:
     def set_time(self, now_ms: int) -> None:
         self.now_ms = max(self.now_ms, now_ms)
 
-    def new_context(self, request: FetchRequest, version: int) -> "FetchContext | Errors":
+    def new_context(
+        self, request: FetchRequest, version: int, wanted: "Partitions | None" = None
+    ) -> "FetchContext | Errors":
         """The partitions to read and the way to respond, or the response's error (FetchManager.newContext).
 
         Changes the session of an incremental request, and removes a session that ends or has no partition left.
+        `wanted`: the requested partitions, if the caller has them.
         """
-        wanted = _wanted(request, version)
+        wanted = finished(wanted_of(request, version)) if wanted is None else wanted
         session = self.sessions.get(request.session_id)
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if session is not None:
@@ -279,11 +284,11 @@ class SessionlessFetchContext:
     def partitions(self) -> Collection[CachedPartition]:
         return self._wanted.values()
 
-    def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """The response with the read partitions; must be called once, when the response is sent."""
+    def response(self, rows: Sequence[Row]) -> Steps[FetchResponse]:
+        """The response with the read partitions; must be made once, when the response is sent."""
         return self.preview(rows)
 
-    def preview(self, rows: Iterable[Row]) -> FetchResponse:
+    def preview(self, rows: Sequence[Row]) -> Steps[FetchResponse]:
         """A response of the same size as `response`; changes no session."""
         return _response(NO_SESSION, rows)
 
@@ -302,14 +307,18 @@ class FullFetchContext(SessionlessFetchContext):
         super().__init__(wanted)
         self._cache, self._by_id, self._is_privileged = cache, by_id, is_privileged
 
-    def response(self, rows: Iterable[Row]) -> FetchResponse:
-        rows = [*rows]
-        for partition, data in rows:
-            partition.answered(data)
-        if rows and all(data.error_code != Errors.NONE for _, data in rows):
-            return _response(NO_SESSION, rows)
+    def response(self, rows: Sequence[Row]) -> Steps[FetchResponse]:
+        has_only_errors = bool(rows)
+        for begin in range(0, len(rows), PARTITIONS_A_STEP):
+            if begin:
+                yield
+            for partition, data in rows[begin : begin + PARTITIONS_A_STEP]:
+                partition.answered(data)
+                has_only_errors = has_only_errors and data.error_code != Errors.NONE
+        if has_only_errors:
+            return (yield from _response(NO_SESSION, rows))
         session_id = self._cache.maybe_create(self._wanted, by_id=self._by_id, is_privileged=self._is_privileged)
-        return _response(session_id, rows)
+        return (yield from _response(session_id, rows))
 
 
 class IncrementalFetchContext:
@@ -323,8 +332,11 @@ class IncrementalFetchContext:
     def partitions(self) -> Collection[CachedPartition]:
         return self._session.partitions.values()
 
-    def response(self, rows: Iterable[Row]) -> FetchResponse:
-        """The response with the changed partitions; must be called once, when the response is sent."""
+    def response(self, rows: Sequence[Row]) -> Steps[FetchResponse]:
+        """The response with the changed partitions; must be made once, when the response is sent.
+
+        The session changes in the first step.
+        """
         session = self._session
         if self._is_superseded:
             return self.throttled_response(0)
@@ -333,13 +345,14 @@ class IncrementalFetchContext:
             if data.records:  # Moved to the end, so that the other partitions are first in the next response.
                 key = (partition.topic_id if session.by_id else partition.topic, partition.index)
                 session.partitions[key] = session.partitions.pop(key)
-        return _response(session.session_id, changes)
+        return (yield from _response(session.session_id, changes))
 
-    def preview(self, rows: Iterable[Row]) -> FetchResponse:
+    def preview(self, rows: Sequence[Row]) -> Steps[FetchResponse]:
         """A response of the same size as `response`; changes no session."""
         if self._is_superseded:
             return self.throttled_response(0)
-        return _response(self._session.session_id, [row for row in rows if row[0].differs(row[1])])
+        changes = [(partition, data) for partition, data in rows if partition.differs(data)]
+        return (yield from _response(self._session.session_id, changes))
 
     def throttled_response(self, throttle_time_ms: int) -> FetchResponse:
         """The response to a throttled client: no partitions. The next request of the session reads them again."""
@@ -368,16 +381,16 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
     return request.replica_state.replica_id, request.replica_state.replica_epoch
 
 
-def _wanted(request: FetchRequest, version: int) -> Partitions:
+def wanted_of(request: FetchRequest, version: int) -> Steps[Partitions]:
     """The requested partitions in the request's order; for a repeated partition, its last entry."""
-    by_id = version >= BY_ID_SINCE
-    return {
-        (topic.topic_id if by_id else topic.topic, each.partition): CachedPartition.of(
-            "" if by_id else topic.topic, topic.topic_id, each
-        )
-        for topic in request.topics
-        for each in topic.partitions
-    }
+    by_id, wanted = version >= BY_ID_SINCE, Partitions()
+    entries = ((topic, each) for topic in request.topics for each in topic.partitions)
+    for count, (topic, each) in enumerate(entries, 1):
+        key = topic.topic_id if by_id else topic.topic, each.partition
+        wanted[key] = CachedPartition.of("" if by_id else topic.topic, topic.topic_id, each)
+        if count % PARTITIONS_A_STEP == 0:
+            yield
+    return wanted
 
 
 def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionId]:
@@ -386,9 +399,11 @@ def _forgotten(request: FetchRequest, version: int) -> Iterable[PartitionId]:
             yield topic.topic_id if version >= BY_ID_SINCE else topic.topic, index
 
 
-def _response(session_id: int, rows: Iterable[Row]) -> FetchResponse:
+def _response(session_id: int, rows: Sequence[Row]) -> Steps[FetchResponse]:
     topics: list[FetchableTopicResponse] = []
-    for partition, data in rows:
+    for number, (partition, data) in enumerate(rows, 1):
+        if number % PARTITIONS_A_STEP == 0:
+            yield
         if not topics or (topics[-1].topic, topics[-1].topic_id) != (partition.topic, partition.topic_id):
             topics.append(FetchableTopicResponse(topic=partition.topic, topic_id=partition.topic_id, partitions=[]))
         topics[-1].partitions.append(data)

@@ -18,12 +18,13 @@ from kcore.broker.replicas.fetch_sessions import (
     FetchSessionCache,
     Row,
     replica_of,
+    wanted_of,
 )
 from kcore.broker.replicas.outputs import SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replication_quota import ReplicationQuota, ReplicationQuotas
-from kcore.broker.replicas.waiting import AnsweringReplicas, Waiting
+from kcore.broker.replicas.waiting import PARTITIONS_A_STEP, AnsweringReplicas, Waiting
 from kcore.constants import CONSUMER_REPLICA_ID, UNDEFINED_EPOCH
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import (
@@ -35,6 +36,7 @@ from kcore.schema.fetch import (
     IsolationLevel,
     PartitionData,
 )
+from kcore.steps import Steps, finished
 from kcore.wire.codec import encode
 
 MayRead: TypeAlias = Callable[[str], bool] | None  # Whether the client may fetch a topic; None: all topics.
@@ -48,10 +50,10 @@ class FetchQuota(Protocol):
 
     most_bytes: float  # The limit of the response: with more bytes the consumer would always be throttled.
 
-    def throttle_time_ms(self, size: Callable[[], int]) -> int:
+    def throttle_time_ms(self, size: Callable[[], Steps[int]]) -> Steps[int]:
         """Counts the response against the quotas, unless they are exceeded; 0: the response is sent.
 
-        `size`: returns the bytes of the response; called only if the consumer has a quota on bytes.
+        `size`: the bytes of the response; called only if the consumer has a quota on bytes.
         """
 
 
@@ -129,8 +131,8 @@ class WaitingFetch:
     def partial_response(self, manager: FetchedReplicas) -> FetchResponse:
         """The response with the available records, at the time-out."""
         what = self.request, self.context, self.version
-        rows, _ = read_all(manager, *what, may_read=self.may_read, quota=self.quota)
-        return _response(manager, *what, rows, self.quota)
+        rows, _ = finished(read_all(manager, *what, [], None, self.may_read, self.quota))
+        return finished(_response(manager, *what, rows, self.quota))
 
 
 def on_fetch(
@@ -141,28 +143,41 @@ def on_fetch(
     now_ms: int,
     may_read: MayRead = None,
     quota: FetchQuota | None = None,
-) -> None:
+) -> Steps[None]:
     """Handles a Fetch. The manager outputs the response now, when there are enough bytes, or at the time-out.
 
+    Each partition is read in its newest state: states may change between the steps.
     `quota`: the quotas of a consumer; None without quotas, and for followers.
     """
+    wanted = yield from wanted_of(request, version)
     manager.sessions.set_time(now_ms)
     manager.quotas.set_time(now_ms)
-    context = manager.sessions.new_context(request, version)
+    context = manager.sessions.new_context(request, version, wanted)
     if isinstance(context, Errors):
         manager.output(SendResponse(request_id, FetchResponse(error_code=context, session_id=0, responses=[])))
         return
     what = request, context, version
-    rows, is_enough = read_all(manager, *what, fetched_ms=now_ms, may_read=may_read, quota=quota)
+    moved: list[Key] = []
+    try:
+        with manager.fetching.changed_meanwhile() as changed:
+            rows, is_enough = yield from read_all(manager, *what, moved, now_ms, may_read, quota)
+    finally:  # Also if the client has disconnected between two steps.
+        for key in moved:
+            manager.wake(key)
     if is_enough or request.max_wait_ms <= 0:
-        manager.output(SendResponse(request_id, _response(manager, *what, rows, quota)))
+        manager.output(SendResponse(request_id, (yield from _response(manager, *what, rows, quota))))
         return
     found = {}
     for requested, data in rows:
         if (name := _name(manager, requested, version)) is not None:
             end = end_of(data.records) if data.records else requested.fetch_offset
             found[name, requested.index] = _Found(requested, len(data.records or b""), end)
-    manager.fetching.add(WaitingFetch(request_id, now_ms + request.max_wait_ms, *what, found, may_read, quota))
+    waiting = WaitingFetch(request_id, now_ms + request.max_wait_ms, *what, found, may_read, quota)
+    manager.fetching.add(waiting)
+    for key in changed & found.keys():
+        if (response := waiting.response(manager, key)) is not None:
+            manager.output(SendResponse(request_id, response))
+            break
 
 
 def _response(
@@ -172,33 +187,41 @@ def _response(
     version: int,
     rows: list[Row],
     quota: FetchQuota | None,
-) -> FetchResponse:
+) -> Steps[FetchResponse]:
     """The response; empty if a quota throttles the consumer. Counts a response to a follower against the throttle."""
-    if quota is not None and (throttled_ms := quota.throttle_time_ms(lambda: size_of(context.preview(rows), version))):
+
+    def size() -> Steps[int]:
+        return (yield from size_of((yield from context.preview(rows)), version))
+
+    if quota is not None and (throttled_ms := (yield from quota.throttle_time_ms(size))):
         return context.throttled_response(throttled_ms)
-    response = context.response(rows)
+    response = yield from context.response(rows)
     if replica_of(request, version)[0] != CONSUMER_REPLICA_ID:
-        _record_throttled(manager, response, version)
+        yield from _record_throttled(manager, response, version)
     return response
 
 
-def _record_throttled(manager: FetchedReplicas, response: FetchResponse, version: int) -> None:
+def _record_throttled(manager: FetchedReplicas, response: FetchResponse, version: int) -> Steps[None]:
     """Counts the throttled partitions in a response to a follower (KafkaApis.sizeOfThrottledPartitions)."""
-    leader, throttled = manager.quotas.leader, FetchResponse(responses=[])
+    leader, throttled, count = manager.quotas.leader, FetchResponse(responses=[]), 0
     for topic in response.responses:
         name = _name(manager, topic, version)
-        indexes = [each for each in topic.partitions if name and leader.is_throttled((name, each.partition_index))]
-        if indexes:
-            throttled.responses.append(
-                FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=indexes)
-            )
+        of_topic = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[])
+        for data in topic.partitions:
+            if name and leader.is_throttled((name, data.partition_index)):
+                of_topic.partitions.append(data)
+            count += 1
+            if count % PARTITIONS_A_STEP == 0:
+                yield
+        if of_topic.partitions:
+            throttled.responses.append(of_topic)
     if throttled.responses:
-        leader.record(size_of(throttled, version))
+        leader.record((yield from size_of(throttled, version)))
 
 
-def size_of(response: FetchResponse, version: int) -> int:
+def size_of(response: FetchResponse, version: int) -> Steps[int]:
     """The bytes of a response without its header, and of the field of its size (FetchResponse.sizeOf)."""
-    bare, records = FetchResponse(responses=[]), 0
+    bare, records, count = FetchResponse(responses=[]), 0, 0
     for topic in response.responses:
         bare_topic = FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=[])
         bare.responses.append(bare_topic)
@@ -210,6 +233,9 @@ def size_of(response: FetchResponse, version: int) -> int:
             bare_data = copy(data)
             bare_data.records = b""
             bare_topic.partitions.append(bare_data)
+            count += 1
+            if count % PARTITIONS_A_STEP == 0:
+                yield
     return SIZE_BYTES + len(encode(bare, version)) + records
 
 
@@ -218,20 +244,21 @@ def read_all(
     request: FetchRequest,
     context: FetchContext,
     version: int,
-    *,
-    fetched_ms: int | None = None,
-    may_read: MayRead = None,
-    quota: FetchQuota | None = None,
-) -> tuple[list[Row], bool]:
+    moved: list[Key],
+    fetched_ms: int | None,
+    may_read: MayRead,
+    quota: FetchQuota | None,
+) -> Steps[tuple[list[Row], bool]]:
     """Reads all partitions of the context; returns also whether the response must be sent now.
 
-    `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later.
+    `fetched_ms`: the time of the first read of a fetch, with which followers' offsets are recorded; None later. The
+    partitions whose high watermark the fetch advances are added to `moved`.
     """
     rows: list[Row] = []
     left = most_bytes(manager, request, quota)
     found_bytes, is_urgent = 0, False
-    moved: list[Key] = []
-    for requested in [*context.partitions]:  # A copy: a disk failure may answer waiting fetches meanwhile.
+    # A copy: a disk failure may answer waiting fetches meanwhile, and other fetches run between the steps.
+    for number, requested in enumerate([*context.partitions], 1):
         name = _name(manager, requested, version)
         if name is not None and may_read is not None and not may_read(name):
             data = _refused(requested.index, Errors.TOPIC_AUTHORIZATION_FAILED)
@@ -241,8 +268,8 @@ def read_all(
         found_bytes, left = found_bytes + size, max(left - size, 0)
         is_urgent |= data.error_code != Errors.NONE or data.diverging_epoch.epoch >= 0
         rows.append((requested, data))
-    for key in moved:
-        manager.wake(key)
+        if number % PARTITIONS_A_STEP == 0:
+            yield
     return rows, is_urgent or not rows or found_bytes >= least_bytes(manager, request, quota)
 
 

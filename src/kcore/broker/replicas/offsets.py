@@ -3,11 +3,13 @@
 Source: Partition.fetchOffsetForTimestamp, lastOffsetForLeaderEpoch and KafkaApis of 3.9.1.
 """
 
-from collections import Counter
+from collections.abc import Container
 from typing import Final
 
 from kcore.broker.replicas.log import TimestampAndOffset
 from kcore.broker.replicas.partition import Partition, StoredPartitions
+from kcore.broker.replicas.replica import Key
+from kcore.broker.replicas.waiting import PARTITIONS_A_STEP
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.fetch import IsolationLevel
@@ -22,6 +24,7 @@ from kcore.schema.list_offsets import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from kcore.steps import Steps
 from kcore.wire.record_batch import NO_TIMESTAMP
 
 LATEST: Final = -1
@@ -32,13 +35,28 @@ LEADER_EPOCH_SINCE: Final = 4  # The first version of ListOffsets with a leader 
 DEBUGGER: Final = -2  # The replica id of a debugging client, which may read from a replica that does not lead.
 
 
-def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, version: int) -> ListOffsetsResponse:
+def repeated_in(request: ListOffsetsRequest) -> Steps[set[Key]]:
+    """The partitions that the request names twice."""
+    named: set[Key] = set()
+    repeated: set[Key] = set()
+    keys = ((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
+    for count, key in enumerate(keys, 1):
+        if key in named:
+            repeated.add(key)
+        named.add(key)
+        if count % PARTITIONS_A_STEP == 0:
+            yield
+    return repeated
+
+
+def on_list_offsets(
+    manager: StoredPartitions, request: ListOffsetsRequest, version: int, repeated: Container[Key] = ()
+) -> ListOffsetsResponse:
     """Answers with offsets by time; for consumers only below the high watermark or the last stable offset.
 
-    A partition that the request has twice is refused (ReplicaManager.fetchOffset), since finding a time may read a
-    whole segment.
+    `repeated`: the partitions that the client names twice. They are refused (ReplicaManager.fetchOffset), since finding
+    a time may read a whole segment.
     """
-    named = Counter((topic.name, each.partition_index) for topic in request.topics for each in topic.partitions)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -46,8 +64,8 @@ def on_list_offsets(manager: StoredPartitions, request: ListOffsetsRequest, vers
             answer = ListOffsetsPartitionResponse(partition_index=requested.partition_index, error_code=Errors.NONE)
             key = (topic.name, requested.partition_index)
             try:
-                if named[key] > 1:
-                    Errors.INVALID_REQUEST.raise_for(f"{key[0]}-{key[1]} is named {named[key]} times")
+                if key in repeated:
+                    Errors.INVALID_REQUEST.raise_for(f"{key[0]}-{key[1]} is named more than once")
                 _find(manager.partition(key), request, requested, answer)
             except exception_of(Errors.KAFKA_STORAGE_ERROR) as error:
                 manager.log_failed(key, error)

@@ -20,7 +20,7 @@ from kcore.broker.replicas.log_validator import (
 from kcore.broker.replicas.outputs import SendResponse, Verify
 from kcore.broker.replicas.partition import HeldPartitions, Partition
 from kcore.broker.replicas.replica import Key
-from kcore.broker.replicas.waiting import Waiting, WaitingReplicas, committed
+from kcore.broker.replicas.waiting import PARTITIONS_A_STEP, Waiting, WaitingReplicas, committed
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema.produce import (
     BatchIndexAndErrorMessage,
@@ -30,6 +30,7 @@ from kcore.schema.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from kcore.steps import Steps
 
 ABORTABLE_SINCE: Final = 11  # The first version of Produce whose clients handle TRANSACTION_ABORTABLE (KIP-890).
 # Errors of the coordinator for which producers get NOT_ENOUGH_REPLICAS, so that they repeat the request.
@@ -151,14 +152,21 @@ class WaitingProduce:
         return self.answer
 
 
-def drop_repeated(request: ProduceRequest) -> None:
+def drop_repeated(request: ProduceRequest) -> Steps[None]:
     """Keeps the last entry of each repeated partition, as the map of KafkaApis.handleProduceRequest does."""
-    entries = [(topic.name, data) for topic in request.topic_data for data in topic.partition_data]
-    last = {(name, data.index): data for name, data in entries}
-    if len(last) == len(entries):
+    last: dict[Key, PartitionProduceData] = {}
+    entries = ((topic, data) for topic in request.topic_data for data in topic.partition_data)
+    count = 0
+    for count, (topic, data) in enumerate(entries, 1):
+        last[topic.name, data.index] = data
+        if count % PARTITIONS_A_STEP == 0:
+            yield
+    if len(last) == count:
         return
-    for topic in request.topic_data:
+    for number, topic in enumerate(request.topic_data, 1):
         topic.partition_data = [data for data in topic.partition_data if last[topic.name, data.index] is data]
+        if number % PARTITIONS_A_STEP == 0:
+            yield
     request.topic_data = [topic for topic in request.topic_data if topic.partition_data]
 
 

@@ -1,14 +1,17 @@
 """Requests that wait for commits or for new records, with deadlines (Kafka's purgatories)."""
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from kcore.broker.replicas.outputs import Output
 from kcore.broker.replicas.partition import HeldPartitions, StoredPartitions
 from kcore.broker.replicas.replica import Key
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.structure import Message
+
+PARTITIONS_A_STEP: Final = 500  # Partitions of a request that one step reads or looks at: a few milliseconds at most.
 
 
 class Waiter(Protocol):
@@ -69,6 +72,7 @@ class Waiting(Generic[W]):
 
     by_id: dict[int, W] = field(default_factory=dict)
     by_key: dict[Key, dict[int, W]] = field(default_factory=dict)
+    _recorded: list[set[Key]] = field(default_factory=list)
 
     def add(self, waiter: W) -> None:
         self.by_id[waiter.request_id] = waiter
@@ -92,8 +96,20 @@ class Waiting(Generic[W]):
             self.remove(waiter)
 
     def on(self, key: Key) -> list[W]:
-        """The requests that wait for this partition."""
+        """The requests that wait for this partition, which has changed."""
+        for changed in self._recorded:
+            changed.add(key)
         return [*self.by_key.get(key, {}).values()]
+
+    @contextmanager
+    def changed_meanwhile(self) -> Iterator[set[Key]]:
+        """The set to which the partitions are added that change in the `with`: a request reads them in steps."""
+        changed: set[Key] = set()
+        self._recorded.append(changed)
+        try:
+            yield changed
+        finally:
+            self._recorded = [each for each in self._recorded if each is not changed]
 
     def late(self, now_ms: int) -> Iterator[W]:
         """The requests whose deadline has passed."""

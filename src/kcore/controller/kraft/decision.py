@@ -68,16 +68,6 @@ def pause_if_many(count: int) -> Generator[None, None, None]:
         yield
 
 
-def all_parts(parts: Generator[None, None, T]) -> T:
-    """Run all parts at once, and return the result."""
-    while True:
-        try:
-            next(parts)
-        except StopIteration as done:
-            result: T = done.value
-            return result
-
-
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
     """The values of the records, in order and in parts. `image`: the state on which the records were decided."""
     singles: list[bytes] = []

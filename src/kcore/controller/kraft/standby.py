@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterator
 from typing import ClassVar
 
 from kcore.controller.kraft.controller_state import ControllerState
-from kcore.controller.kraft.decision import Decision, all_parts
+from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.departures import STANDBYS
 from kcore.controller.kraft.handlers import HANDLERS, READS
 from kcore.controller.kraft.kraft_context import ControllerContext, NotControllerError, RequestInfo
@@ -23,6 +23,7 @@ from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import RELEASES
 from kcore.schema.acls import CreateAclsResponse
 from kcore.schema.structure import Message
+from kcore.steps import finished
 from kcore.wire.records import decode_records
 
 
@@ -115,7 +116,7 @@ def _checked(context: ControllerContext, request: Message, info: RequestInfo) ->
     try:
         decided = HANDLERS[type(request)](context, request, info)
         # Handlers do little before `call_controller`, so all parts run at once.
-        decision = decided if isinstance(decided, Decision) else all_parts(decided)
+        decision = decided if isinstance(decided, Decision) else finished(decided)
     except NotControllerError as error:
         response = not_controller(request, context.config, context.raft.leader_id)
         if isinstance(response, CreateAclsResponse):  # Only CreateAcls keeps the errors of its items.

@@ -22,7 +22,7 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
     Writing,
 )
-from kcore.node.zk.znode_steps import LogNotice
+from kcore.node.zk.znode_steps import LogNotice, Pause
 from kcore.schema.structure import Message
 from kcore.types import Bools, Int32s
 
@@ -51,7 +51,7 @@ class HandleLater:
     event: Event
 
 
-Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice
+Effect: TypeAlias = Reading | Writing | Send | SendResponse | HandleLater | LogNotice | Pause
 Steps: TypeAlias = Generator[Effect, Any, T]  # `yield from` a function below has a type; a bare yield has none.
 """A handler may `yield from` ZnodeSteps, too: a controller performs all of their effects."""
 

@@ -2,8 +2,12 @@
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
+
+from kcore.steps import Steps
+
+T = TypeVar("T")
 
 SHARE_S: Final = 0.001  # The event loop time of a client's pipelined requests before other clients are served.
 PART_S: Final = 0.0001  # The event loop time of a part of large work. Other requests wait for two parts or more.
@@ -22,6 +26,17 @@ async def next_turn(of: str = "large work") -> None:
     if len(waiting) == 1:
         loop.call_soon(_wake_first, loop, waiting)
     await mine
+
+
+async def run_steps(steps: Steps[T]) -> T:
+    """Runs one step in a turn; returns the result of the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        await next_turn()
 
 
 class Share:

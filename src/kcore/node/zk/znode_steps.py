@@ -31,7 +31,12 @@ class LogNotice:
     notice: Notice
 
 
-ZnodeEffect: TypeAlias = ReadNodes | ReadChildren | WriteNodes | LogNotice
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let the server do other work before the next part of long work. No result; a controller handles no event."""
+
+
+ZnodeEffect: TypeAlias = ReadNodes | ReadChildren | WriteNodes | LogNotice | Pause
 ZnodeSteps: TypeAlias = Generator[ZnodeEffect, Any, T]  # As `controller.zk.effects.Steps`.
 
 
@@ -65,6 +70,12 @@ def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> Zno
         outcomes = yield WriteNodes(tried, atomic)
     results = dict(zip(map(id, tried), outcomes, strict=True))
     return [results.get(id(each), OperationResult.TOO_LARGE) for each in operations]
+
+
+def pause_after(place: int, at_once: int) -> ZnodeSteps[None]:
+    """Ends a part of long work after each `at_once` items; `place` is the item's place, from 1 on."""
+    if place % at_once == 0:
+        yield Pause()
 
 
 def log_notice(notice: Notice) -> ZnodeSteps[None]:

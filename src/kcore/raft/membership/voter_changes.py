@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from kcore.constants import KRAFT_VERSION
 from kcore.protocol_errors import Errors
 from kcore.raft import leading
-from kcore.raft.log.control_records import why_no_voters
+from kcore.raft.log.control_records import MOST_LISTENERS, why_no_voters
 from kcore.raft.membership import pending_change
 from kcore.raft.membership.replicas import NO_DIRECTORY, Address, Endpoints, ReplicaKey, Voter
 from kcore.raft.membership.voters import MAX_KRAFT_VERSION, VoterSet
@@ -35,7 +35,8 @@ OwnRequest: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRaf
 
 
 def _endpoints(listeners: Sequence[Listener]) -> Endpoints:
-    return {listener.name: Address(listener.host, listener.port) for listener in listeners}
+    few = listeners[: MOST_LISTENERS + 1]  # A voter with so many is refused.
+    return {listener.name: Address(listener.host, listener.port) for listener in few}
 
 
 def _listeners(node: NodeContext) -> list[Listener]:

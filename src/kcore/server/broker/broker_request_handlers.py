@@ -1,8 +1,8 @@
 """Handles the requests of clients and followers, for brokers of both modes."""
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kcore.broker.replicas.deleting import on_delete_records
@@ -10,12 +10,14 @@ from kcore.broker.replicas.describing import on_describe_producers
 from kcore.broker.replicas.fetch_sessions import replica_of
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
-from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch
+from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch, repeated_in
 from kcore.broker.replicas.producing import drop_repeated, on_produce
+from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
+from kcore.net.limits.work_in_parts import run_steps
 from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext
 from kcore.net.versions import response_of
@@ -44,8 +46,17 @@ from kcore.server.broker.broker_authorization import BrokerAuthorization, fetch_
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
 from kcore.server.broker.logs import BrokerLogs, describe_log_dirs
 from kcore.server.broker.record_checks import RecordChecks
+from kcore.server.broker.replica_requests import ReplicaRequests
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
+from kcore.server.request_parts import (
+    SPLITTINGS,
+    Splitting,
+    answered_in_parts,
+    checked_in_parts,
+    in_turns,
+    splitting_of,
+)
 from kcore.server.security.byte_quotas import ByteQuotas, ConsumerQuota
 from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, Rights
 from kcore.types import Uuid
@@ -72,6 +83,7 @@ APIS: Final = {
 REFUSED: Final = "a Produce with acks=0 was refused: the closed connection makes its producer look for another leader"
 ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NOT_ALLOWED: Final = dict((OF_GROUP, OF_TRANSACTION))
+WHOLE: Final = Splitting([])  # The splitting of a request that the replicas answer as a whole.
 EMPTY: Final[dict[type[Message], type[Message]]] = {
     ListGroupsRequest: ListGroupsResponse,
     ListTransactionsRequest: ListTransactionsResponse,
@@ -85,31 +97,12 @@ def is_exempt(request: Message, version: int) -> bool:
     return isinstance(request, WriteTxnMarkersRequest)
 
 
-class WaitingRequests:
-    """The requests that wait for a response of the replicas, by their ids."""
+@dataclass
+class _Whole:
+    """A client's request, as far as the answer to a part of it depends on the other parts."""
 
-    def __init__(self) -> None:
-        self._futures: dict[int, asyncio.Future[Message]] = {}
-        self._last_id = 0
-
-    def __len__(self) -> int:
-        return len(self._futures)
-
-    def begin(self) -> tuple[int, asyncio.Future[Message]]:
-        """A new id, and the future of its response."""
-        self._last_id += 1
-        future = self._futures[self._last_id] = asyncio.get_running_loop().create_future()
-        return self._last_id, future
-
-    def answer(self, request_id: int, response: Message) -> None:
-        """Completes the request, unless it is forgotten."""
-        future = self._futures.pop(request_id, None)
-        if future is not None and not future.done():
-            future.set_result(response)
-
-    def forget(self, request_id: int) -> None:
-        """Drops a request whose client has disconnected."""
-        self._futures.pop(request_id, None)
+    repeated: Container[Key] = ()  # The partitions that a ListOffsets request names twice.
+    described: set[Key] = field(default_factory=set)  # The partitions that DescribeProducers has described already.
 
 
 class BrokerRequestHandlers(ABC):
@@ -136,9 +129,10 @@ class BrokerRequestHandlers(ABC):
         """
         self._authorizer = authorizer
         self._manager, self._logs = manager, logs
-        self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
+        self._now_ms, self._next_producer_id = now_ms, next_producer_id
         self._date_ms, self._topic_creation, self.quotas = date_ms, topic_creation, quotas
-        self._waiting = WaitingRequests()
+        self._replicas = ReplicaRequests(manager, perform)
+        self.answer = self._replicas.answer
         self._record_checks = RecordChecks()
 
     @abstractmethod
@@ -161,15 +155,11 @@ class BrokerRequestHandlers(ABC):
         """Whether the sender has the rights of a cluster node."""
         return self._authorizer is None or Rights(self._authorizer, sender).allows(CLUSTER_ACTION)
 
-    def answer(self, request_id: int, response: Message) -> None:
-        """Completes the waiting request with its response."""
-        self._waiting.answer(request_id, response)
-
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
         answer: Message | None = None
         try:
-            answer = await self._checked(context, request)
+            answer = await self._answered(context, request)
         finally:
             if isinstance(request, ProduceRequest):  # Also a refused request: its bytes have arrived.
                 self.quotas.produced(context, answer)
@@ -177,12 +167,21 @@ class BrokerRequestHandlers(ABC):
             await made_to_fit(answer)
         return answer
 
-    async def _checked(self, context: RequestContext, request: Any) -> Message | None:
+    async def _answered(self, context: RequestContext, request: Any) -> Message | None:
+        """The response to the request, whose entries are decided one by one in parts, or together."""
+        splitting, whole = splitting_of(request), _Whole()
+        if isinstance(request, ListOffsetsRequest):
+            whole.repeated = await run_steps(repeated_in(request))
+        if splitting is None or splitting.are_decided_together:
+            return await self._checked(context, request, whole)
+        return await answered_in_parts(request, lambda part: self._checked(context, part, whole))
+
+    async def _checked(self, context: RequestContext, request: Any, whole: _Whole) -> Message | None:
         """The response to the allowed part of the request, with the errors of the refused part."""
         if self._authorizer is None:
-            return await self._handle(context, request, None)
+            return await self._handle(context, request, None, whole)
         authorization = self.authorization(self._authorizer, context)
-        checked = authorization.check(request, context.version)
+        checked = await checked_in_parts(request, lambda part: authorization.check(part, context.version))
         is_silent = isinstance(request, ProduceRequest) and not request.acks
         if not isinstance(checked, Checked):
             if is_silent:
@@ -191,7 +190,7 @@ class BrokerRequestHandlers(ABC):
         if checked.is_empty:
             answer: Message | None = response_of(type(checked.request))()
         else:
-            answer = await self._handle(context, checked.request, authorization)
+            answer = await self._handle(context, checked.request, authorization, whole)
         if is_silent:
             answer, refused = None, ProduceResponse()
             checked.complete(refused)
@@ -202,7 +201,7 @@ class BrokerRequestHandlers(ABC):
         return answer
 
     async def _handle(
-        self, context: RequestContext, request: Any, authorization: BrokerAuthorization | None
+        self, context: RequestContext, request: Any, authorization: BrokerAuthorization | None, whole: _Whole
     ) -> Message | None:
         """The response to an allowed request."""
         manager = self._manager
@@ -210,14 +209,9 @@ class BrokerRequestHandlers(ABC):
             case ProduceRequest():
                 return await self._produce(context, request)
             case FetchRequest():
-                may_read = fetch_right(authorization, request, context.version)
-                is_consumer = replica_of(request, context.version)[0] == CONSUMER_REPLICA_ID
-                quota = ConsumerQuota(self.quotas, context) if is_consumer else None
-                return await self._waited(
-                    context, lambda id_, now: on_fetch(manager, id_, request, context.version, now, may_read, quota)
-                )
+                return await self._fetch(context, request, authorization)
             case ListOffsetsRequest():
-                return on_list_offsets(manager, request, context.version)
+                return on_list_offsets(manager, request, context.version, whole.repeated)
             case OffsetForLeaderEpochRequest():
                 return on_offset_for_leader_epoch(manager, request)
             case MetadataRequest():
@@ -230,14 +224,16 @@ class BrokerRequestHandlers(ABC):
             case InitProducerIdRequest():  # It may wait for an active controller.
                 return await context.while_here(self._init_producer_id(request))
             case WriteTxnMarkersRequest():
-                date_ms = self._date_ms()
-                return await self._waited(
-                    context, lambda id_, now: on_write_txn_markers(manager, id_, request, now, date_ms)
-                )
+                with self._replicas.request(context) as waiting:
+                    on_write_txn_markers(manager, waiting.begin(), request, self._now_ms(), self._date_ms())
+                    return await waiting.response(WHOLE)
             case DeleteRecordsRequest():
-                return await self._waited(context, lambda id_, now: on_delete_records(manager, id_, request, now))
+                with self._replicas.request(context) as waiting:
+                    async for part in in_turns(request):
+                        on_delete_records(manager, waiting.begin(), part, self._now_ms())
+                    return await waiting.response(SPLITTINGS[type(request)])
             case DescribeProducersRequest():
-                return on_describe_producers(manager, request)
+                return on_describe_producers(manager, request, whole.described)
             case FindCoordinatorRequest():
                 return await self._find_coordinator(context, request, authorization)
             case DescribeLogDirsRequest():
@@ -270,26 +266,26 @@ class BrokerRequestHandlers(ABC):
             creates.create(names, context)
         return answer
 
-    async def _waited(self, context: RequestContext, start: Callable[[int, int], None]) -> Message | None:
-        """Starts the request at the replicas and waits for their response; None if the client disconnects first."""
-        request_id, future = self._waiting.begin()
-        start(request_id, self._now_ms())
-        self._perform()
-        if future.done():
-            return future.result()
-        answer = await context.while_here(future)
-        if answer is None:
-            self._waiting.forget(request_id)
-            self._manager.forget(request_id)
-        return answer
+    async def _fetch(
+        self, context: RequestContext, request: FetchRequest, authorization: BrokerAuthorization | None
+    ) -> Message | None:
+        may_read = fetch_right(authorization, request, context.version)
+        is_consumer = replica_of(request, context.version)[0] == CONSUMER_REPLICA_ID
+        quota = ConsumerQuota(self.quotas, context) if is_consumer else None
+        with self._replicas.request(context) as waiting:
+            fetch = waiting.begin(), request, context.version, self._now_ms(), may_read, quota
+            await run_steps(on_fetch(self._manager, *fetch))
+            return await waiting.response(WHOLE)
 
     async def _produce(self, context: RequestContext, request: ProduceRequest) -> Message | None:
         manager, date_ms = self._manager, self._date_ms()
-        drop_repeated(request)
-        prechecked = await self._record_checks.checked(manager, request, date_ms, context)
-        answer = await self._waited(
-            context, lambda id_, now: on_produce(manager, id_, request, now, date_ms, context.version, prechecked)
-        )
+        await run_steps(drop_repeated(request))
+        with self._replicas.request(context) as waiting:
+            async for part in in_turns(request):
+                prechecked = await self._record_checks.checked(manager, part, date_ms, context)
+                times_ms = self._now_ms(), date_ms
+                on_produce(manager, waiting.begin(), part, *times_ms, context.version, prechecked)
+            answer = await waiting.response(SPLITTINGS[type(request)])
         if request.acks or answer is None:
             return answer
         assert isinstance(answer, ProduceResponse)

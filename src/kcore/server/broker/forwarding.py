@@ -32,6 +32,7 @@ from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.envelopes import FORWARDABLE
+from kcore.server.request_parts import checked_in_parts
 from kcore.server.security.rights import Checked, Rights
 from kcore.wire.codec import encode
 
@@ -82,7 +83,7 @@ class ControllerRelay:
     async def ask(self, connection_id: int, frame: bytes) -> bytes:
         """The controller's response. DisconnectedError after a time-out, or if the controller refuses the envelope."""
         message, _ = self._apis[int.from_bytes(frame[:2])]
-        if message in _CHECKED_HERE and (refused := self._refusal(frame)) is not None:
+        if message in _CHECKED_HERE and (refused := await self._refusal(frame)) is not None:
             return refused
         try:
             async with asyncio.timeout(WITHIN_S), self._waiting:
@@ -114,7 +115,7 @@ class ControllerRelay:
         answer = await self._controller.ask(lambda choose: (request, header.request_api_version))
         return response_bytes(header, answer)
 
-    def _refusal(self, frame: bytes) -> bytes | None:
+    async def _refusal(self, frame: bytes) -> bytes | None:
         """The response to an unauthorized request; None for an allowed one. A DecodeError closes the connection."""
         session = SESSION.get() or _NOBODY
         rights = None if self._authorizer is None else Rights(self._authorizer, session)
@@ -122,7 +123,8 @@ class ControllerRelay:
         version = header.request_api_version
         refused = token_requests.refusal_of(request, version, session)
         if refused is None and self._authorizer is not None:
-            checked = BrokerAuthorization(self._authorizer, session).check(request, version)
+            authorization = BrokerAuthorization(self._authorizer, session)
+            checked = await checked_in_parts(request, lambda part: authorization.check(part, version))
             refused = None if isinstance(checked, Checked) else checked
         return None if refused is None else response_bytes(header, refused)
 

@@ -4,7 +4,8 @@
 the active controller answers, before they reach these handlers.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from heapq import merge
 from typing import Any, Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -15,7 +16,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.topic_names import reason_invalid
-from kcore.net.limits.work_in_parts import Parts
+from kcore.net.limits.work_in_parts import Parts, run_steps
 from kcore.net.server import RequestContext
 from kcore.node.kraft.config_descriptions import Describing
 from kcore.node.kraft.config_kinds import known_kind
@@ -31,13 +32,13 @@ from kcore.schema.cluster_metadata import (
 )
 from kcore.schema.configs import (
     DescribeConfigsRequest,
-    DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
 from kcore.schema.delegation_tokens import DescribeDelegationTokenRequest
 from kcore.schema.log_dirs import AlterReplicaLogDirsRequest
 from kcore.schema.structure import Message
+from kcore.server import large_descriptions
 from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
@@ -46,16 +47,20 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
+from kcore.server.large_descriptions import key_of, too_many
+from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights
+from kcore.steps import Steps
 from kcore.types import Int32s, Uuid
 
 MOST: Final = 2000
 """The limit of partitions in a page: the default of Kafka's max.request.partition.size.limit."""
+SORTED_AT_ONCE: Final = 2_000  # Names that are sorted in one step: a millisecond.
 
 
 def describe_topic_partitions(
     view: ClusterView, request: DescribeTopicPartitionsRequest, rights: Rights | None = None
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """A page of topics in the order of their names, from the cursor on, with the cursor of the next page.
 
     `rights`: a requested topic without the right DESCRIBE is refused; a topic that is not requested is left out. None:
@@ -66,25 +71,47 @@ def describe_topic_partitions(
     if cursor.partition_index < 0 or (named_topics and request.cursor and cursor.topic_name not in named_topics):
         return _refused(named_topics)
     named = {*(named_topics or filter(None, view.table.topics.names))}
-    names = {each for each in named if rights is None or rights.may_describe_topic(each)}
-    response = _page(view, request, cursor, names)
+    names = named
+    if rights is not None:
+        names = set()
+        for number, each in enumerate(named, 1):
+            if rights.may_describe_topic(each):
+                names.add(each)
+            if number % ENTRIES_AT_ONCE == 0:
+                yield
+    response = yield from _page(view, request, cursor, names)
     if rights is not None:
         for topic in response.topics:
             topic.topic_authorized_operations = rights.operations(topic.topic_authorized_operations, TOPIC, topic.name)
-    unseen = sorted(each for each in named - names if each >= cursor.topic_name) if named_topics else ()
-    response.topics += [
-        DescribeTopicPartitionsResponseTopic(name=each, error_code=Errors.TOPIC_AUTHORIZATION_FAILED) for each in unseen
-    ]
+    unseen = yield from _in_order(named - names if named_topics else (), cursor)
+    for number, name in enumerate(unseen, 1):
+        if number % ENTRIES_AT_ONCE == 0:
+            yield
+        refused = DescribeTopicPartitionsResponseTopic(name=name, error_code=Errors.TOPIC_AUTHORIZATION_FAILED)
+        response.topics.append(refused)
     return response
+
+
+def _in_order(names: Collection[str], cursor: Cursor) -> Steps[Iterator[str]]:
+    """The names from the cursor on, in their order: sorted in runs, which are merged as they are read."""
+    left = [each for each in names if each >= cursor.topic_name]
+    runs = []
+    for begin in range(0, len(left), SORTED_AT_ONCE):
+        runs.append(sorted(left[begin : begin + SORTED_AT_ONCE]))
+        yield
+    return merge(*runs)
 
 
 def _page(
     view: ClusterView, request: DescribeTopicPartitionsRequest, cursor: Cursor, names: Collection[str]
-) -> DescribeTopicPartitionsResponse:
+) -> Steps[DescribeTopicPartitionsResponse]:
     """The page from the topics of these names."""
     response, names_topics = DescribeTopicPartitionsResponse(), bool(request.topics)
     left = max(1, min(MOST, request.response_partition_limit))
-    for name in sorted(each for each in names if each >= cursor.topic_name):
+    in_order = yield from _in_order(names, cursor)
+    for number, name in enumerate(in_order, 1):
+        if number % ENTRIES_AT_ONCE == 0:
+            yield
         if not left:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
@@ -147,7 +174,6 @@ def _partitions(view: ClusterView, rows: Int32s) -> list[DescribeTopicPartitions
 OF_BROKERS: Final = {"Fetch": (4, 18), "ListOffsets": (1, 11), "WriteTxnMarkers": (0, 2)}
 OF_DIRECTORIES: Final = {"AlterReplicaLogDirs": (1, 2), "DescribeLogDirs": (1, 5)}
 NOT_YET: Final = "this broker has not caught up with the metadata log yet"
-MOST_SETTINGS: Final = 500_000  # The limit of a response to DescribeConfigs.
 OF_TOPICS: Final = {"DescribeTopicPartitions": (0, 0)}
 
 
@@ -228,7 +254,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return await self._describe_configs(request)
         if isinstance(request, DescribeTopicPartitionsRequest):
             rights = None if self._authorizer is None else Rights(self._authorizer, context)
-            return describe_topic_partitions(self.view(context.listener_name), request, rights)
+            return await run_steps(describe_topic_partitions(self.view(context.listener_name), request, rights))
         if isinstance(request, DescribeDelegationTokenRequest):
             return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):
@@ -268,23 +294,12 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
             return DescribeConfigsResponse(results=results)
         describing = Describing(self._config, image, includes_synonyms=request.include_synonyms)
         found: dict[Hashable, DescribeConfigsResult] = {}
-        left, parts = MOST_SETTINGS, Parts()
+        left, parts = large_descriptions.MOST_SETTINGS, Parts()
         for each in request.resources:
             await parts.go_on()
-            names = each.configuration_keys
-            key = each.resource_type, each.resource_name, None if names is None else tuple(names)
+            key = key_of(each)
             if key in found:
                 continue
-            found[key] = described = describing.result(each) if left > 0 else _too_many(each)
+            found[key] = described = describing.result(each) if left > 0 else too_many(each)
             left -= len(described.configs)
         return DescribeConfigsResponse(results=[*found.values()])
-
-
-def _too_many(resource: DescribeConfigsResource) -> DescribeConfigsResult:
-    return DescribeConfigsResult(
-        error_code=Errors.POLICY_VIOLATION,
-        error_message=f"the resources before this one have {MOST_SETTINGS:,} settings: use another request for it",
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[],
-    )

@@ -5,7 +5,7 @@ Source: ControllerApis.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -38,6 +38,7 @@ from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from kcore.schema.cluster_metadata import DescribeClusterResponse
+from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.fetch import FetchRequest
@@ -53,12 +54,15 @@ from kcore.server.answers import in_turns
 from kcore.server.clock import Clock
 from kcore.server.envelopes import Forwarded, is_refused_change_of_voters, opened, wrapped
 from kcore.server.kraft_controller.heartbeat_feed import HeartbeatFeed
+from kcore.server.large_descriptions import described_in_parts
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.quorum_request_handlers import IsOfObserver, QuorumRequestHandlers, TakeRequest
+from kcore.server.request_parts import answered_in_parts
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.log_credentials import NOT_LOADED
 from kcore.server.security.request_throttle import KnownByImage, May, RequestThrottle
+from kcore.server.security.rights import OF_THE_CLUSTER
 
 NEEDS: Final = {DescribeQuorumRequest: DESCRIBE, AddRaftVoterRequest: ALTER, RemoveRaftVoterRequest: ALTER}
 LOOPBACK: Final = "127.0.0.1"
@@ -380,10 +384,11 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         request = received.request
         kind = type(request)
         if kind in HANDLERS:
-            ask = partial(self._control, request, self._info(received))
             if kind is BrokerRegistrationRequest:
                 ask = partial(self._register_in_turn, received)
-            response = await self._answered(context, ask)
+                response = await self._answered(context, ask)
+            else:
+                response = await self._response_of_controller(context, received)
             if isinstance(response, DescribeClusterResponse) and not response.error_code:
                 leader_id = self._leader_id()
                 known = {each.broker_id for each in response.brokers}
@@ -394,13 +399,32 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         if kind in REQUEST_HANDLERS:
             if not self._is_allowed(received, NEEDS.get(kind, CLUSTER_ACTION)):
                 return refused(request, NOT_ALLOWED, DEFAULT_MESSAGES[NOT_ALLOWED])
-            response = await self._answered(context, partial(self._take, request, received.version))
+            response = await answered_in_parts(
+                request, lambda part: self._answered(context, partial(self._take, part, received.version))
+            )
             return _without_leader(response) if LEADERS_NAMED in self._context().config.kafka_way else response
         if isinstance(request, SaslHandshakeRequest):
             return refused(request, Errors.ILLEGAL_SASL_STATE)
         if isinstance(request, SaslAuthenticateRequest):
             return refused(request, Errors.ILLEGAL_SASL_STATE, ALREADY)
         return refused(request, Errors.UNKNOWN_SERVER_ERROR)
+
+    async def _response_of_controller(self, context: RequestContext, received: _Received) -> Message | None:
+        """The controller's response. The controller gets entries that it refuses or reads in parts, one in a turn.
+
+        It gets entries that it decides together, and decides them in parts of its own.
+        """
+
+        def ask(part: Message) -> Awaitable[Message | None]:
+            return self._answered(context, partial(self._control, part, self._info(received)))
+
+        request, kind = received.request, type(received.request)
+        if isinstance(request, DescribeConfigsRequest):
+            return await described_in_parts(request, ask)
+        needed = OF_THE_CLUSTER.get(api_name(kind))
+        if self._context().is_standby or not (needed is None or self._is_allowed(received, needed)):
+            return await answered_in_parts(request, ask)
+        return await ask(request)
 
     @staticmethod
     def _is_gone(context: RequestContext) -> bool:

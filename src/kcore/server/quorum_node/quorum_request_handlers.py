@@ -43,6 +43,7 @@ from kcore.server.clock import Clock, wall_ms
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Feed
 from kcore.server.quorum_node.observer_feed import ObserverFeed
 from kcore.server.quorum_node.peers import NEWEST
+from kcore.server.request_parts import answered_in_parts
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import audited
 from kcore.server.security.request_throttle import RequestThrottle
@@ -315,7 +316,9 @@ class QuorumRequestHandlers:
             return refused(request, Errors.NOT_CONTROLLER)
         if isinstance(request, DescribeClusterRequest):
             return self._described(request)
-        return await self._answered(context, partial(self._take, request, context.version))
+        return await answered_in_parts(
+            request, lambda part: self._answered(context, partial(self._take, part, context.version))
+        )
 
     async def _answered(self, context: RequestContext, ask: Callable[[Hashable], None]) -> Message | None:
         """Calls `ask` with a new reply id. Returns the response to it; None if the client disconnects first."""

@@ -14,6 +14,7 @@ from kcore.net.request_context import RequestContext
 from kcore.node.rate_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, RateQuotas
 from kcore.schema.structure import Message
 from kcore.server.security.request_throttle import RequestThrottle, with_throttle_time
+from kcore.steps import Steps
 
 
 class ByteQuotas:
@@ -48,13 +49,13 @@ class ConsumerQuota:
         self._quotas, self._context = quotas, context
         self.most_bytes = self._most_value()  # See `FetchQuota.most_bytes`.
 
-    def throttle_time_ms(self, size: Callable[[], int]) -> int:
+    def throttle_time_ms(self, size: Callable[[], Steps[int]]) -> Steps[int]:
         """See `FetchQuota.throttle_time_ms`."""
         quotas, context = self._quotas, self._context
         requests_ms = quotas.requests.used_in(context)
         if self._most_value() == math.inf:
             return requests_ms
-        count = size()
+        count = yield from size()
         throttled_ms = max(requests_ms, quotas.record(quotas.fetch, context, count))
         if throttled_ms:  # The response is empty: its records do not count.
             quotas.record(quotas.fetch, context, -count, checks=False)

@@ -11,10 +11,11 @@ from kcore.errors import KcoreError, TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, read_broker
 from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.node.zk.admin import scram
 from kcore.node.zk.admin.broker_configs import ConfigNode
 from kcore.node.zk.admin.configs import alter_configs, describe_configs, replace_configs
-from kcore.node.zk.znode_steps import LogNotice, ZnodeSteps
+from kcore.node.zk.znode_steps import LogNotice, Pause, ZnodeSteps
 from kcore.schema import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
@@ -115,6 +116,9 @@ class NodeAdmin:
                     logger.log(
                         logging.WARNING if effect.notice.level == "warning" else logging.INFO, "%s", effect.notice
                     )
+                    effect = steps.send(None)
+                elif isinstance(effect, Pause):
+                    await next_turn()
                     effect = steps.send(None)
                 else:
                     effect = steps.send(await self._zookeeper.write(effect.operations, atomic=effect.atomic))

@@ -28,6 +28,7 @@ from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.cluster_view import ClusterView
+from kcore.server.large_descriptions import described_in_parts
 from kcore.server.zk_broker import zk_security_requests as zk_security
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
@@ -136,7 +137,9 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         match request:
             case DescribeConfigsRequest():
-                return await self._admin.describe_configs(request, context.version)
+                return await described_in_parts(
+                    request, lambda part: self._admin.describe_configs(part, context.version)
+                )
             case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
                 return await self._alter_configs(request, context.version)
             case DescribeUserScramCredentialsRequest():

@@ -3,7 +3,8 @@
 A request about the cluster is refused as a whole. Errors and messages are those of KafkaApis of 3.9.1.
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from kcore.metadata.acl_codes import (
     ALTER,
@@ -65,25 +66,19 @@ class ZkControllerAuthorization(Rights):
         return Checked(request)
 
     def _create_topics(self, request: CreateTopicsRequest) -> Checked:
-        """Needs CREATE of the cluster or of each topic; the response's settings need DESCRIBE_CONFIGS of the topic."""
+        """Needs CREATE of the cluster or of each topic."""
         everything = self.allows(CREATE)
         kept = [each for each in request.topics if everything or self._of_topic(CREATE, each.name)]
         names = {each.name for each in kept}
-        refused = [each.name for each in request.topics if each.name not in names]
-
-        def complete(response: Any) -> None:
-            for each in response.topics:
-                if not self._of_topic(DESCRIBE_CONFIGS, each.name):
-                    _hide_configs(each)
-            for name in refused:
-                result = CreatableTopicResult(
-                    name=name, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=NOT_CREATED
-                )
-                _hide_configs(result)
-                response.topics.append(result)
-
+        refused = [_not_created(each.name) for each in request.topics if each.name not in names]
         left = CreateTopicsRequest(topics=kept, timeout_ms=request.timeout_ms, validate_only=request.validate_only)
-        return Checked(left, not kept, complete)
+        return Checked(left, not kept, lambda response: response.topics.extend(refused))
+
+    def hide_configs(self, created: Sequence[CreatableTopicResult]) -> None:
+        """Removes the settings of created topics whose settings the client may not describe."""
+        for each in created:
+            if not self._of_topic(DESCRIBE_CONFIGS, each.name):
+                _hide_configs(each)
 
     def _create_partitions(self, request: CreatePartitionsRequest) -> Checked:
         """Needs ALTER of each topic."""
@@ -123,10 +118,16 @@ class ZkControllerAuthorization(Rights):
         refused += [_not_deleted(name, ZERO_UUID) for name in request.topic_names if name not in allowed]
 
         def complete(response: DeleteTopicsResponse) -> None:
-            response.responses = [*response.responses, *refused]
+            response.responses.extend(refused)
 
         left = DeleteTopicsRequest(topics=kept, topic_names=kept_names, timeout_ms=request.timeout_ms)
         return Checked(left, not (kept or kept_names), complete)
+
+
+def _not_created(name: str) -> CreatableTopicResult:
+    result = CreatableTopicResult(name=name, error_code=Errors.TOPIC_AUTHORIZATION_FAILED, error_message=NOT_CREATED)
+    _hide_configs(result)
+    return result
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:

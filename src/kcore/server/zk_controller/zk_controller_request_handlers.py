@@ -14,6 +14,7 @@ from kcore.errors import DecodeError
 from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.security.sasl_server import SaslListener
@@ -37,6 +38,7 @@ from kcore.schema.cluster_metadata import (
     MetadataRequest,
     MetadataResponse,
 )
+from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
@@ -47,12 +49,16 @@ from kcore.schema.sasl import (
     SaslHandshakeResponse,
 )
 from kcore.schema.structure import Message
+from kcore.schema.topics import CreateTopicsResponse
 from kcore.server.answers import made_to_fit
 from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
+from kcore.server.large_descriptions import described_in_parts
+from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
+from kcore.server.security.rights import Checked
 from kcore.server.security.throttled import ThrottledRelay, throttled
 from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
@@ -273,23 +279,34 @@ class ZkControllerRequestHandlers:
             return await self._decide(context, request, None, is_ours=is_ours)
         authorization = ZkControllerAuthorization(self._authorizer, context)
         if authorization.refuses(api_name(type(request))):
-            return self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
+            return await self._refused(context, request, Errors.CLUSTER_AUTHORIZATION_FAILED)
         names = cache(self._names)  # Computed once, and only if the request names a topic by id.
-        checked = authorization.check(request, None if self._view() is None else lambda topic_id: names().get(topic_id))
+        name_of = None if self._view() is None else lambda topic_id: names().get(topic_id)
+        checked = await checked_in_parts(request, lambda part: authorization.check(part, name_of))
+        if not isinstance(checked, Checked):
+            return checked
         if checked.is_empty:
             response: Message | None = response_of(type(request))()
         else:
             response = await self._decide(context, checked.request, authorization, is_ours=is_ours)
         if response is not None:
+            if isinstance(response, CreateTopicsResponse):
+                for begin in range(0, len(response.topics), ENTRIES_AT_ONCE):
+                    authorization.hide_configs(response.topics[begin : begin + ENTRIES_AT_ONCE])
+                    await next_turn()
             checked.complete(response)
             authorization.cut(response)
         return response
 
-    def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message:
-        if type(request) in REQUEST_HANDLERS:
-            return self._event(context, request).refused(error)
-        response: Message = response_of(type(request))(error_code=error)
-        return response
+    async def _refused(self, context: RequestContext, request: Message, error: Errors) -> Message | None:
+        if type(request) not in REQUEST_HANDLERS:
+            response: Message = response_of(type(request))(error_code=error)
+            return response
+
+        async def refused_part(part: Message) -> Message:
+            return self._event(context, part).refused(error)
+
+        return await answered_in_parts(request, refused_part)
 
     def _names(self) -> dict[Uuid, str]:
         view = self._view()
@@ -309,6 +326,10 @@ class ZkControllerRequestHandlers:
                 return relayed
         if isinstance(request, OfTokens):
             return await self._decide_token(context, request)
+        if isinstance(request, DescribeConfigsRequest):
+            return await described_in_parts(
+                request, lambda part: self._handled(context, self._event(context, part, is_proxied=is_ours))
+            )
         if type(request) in REQUEST_HANDLERS:
             return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):

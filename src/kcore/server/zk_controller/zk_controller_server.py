@@ -41,9 +41,10 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteStates,
 )
 from kcore.net.limits.bounded_log import BoundedLog
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.node.zk.acls import AclAuthorizer, ZkAcls
 from kcore.node.zk.notices import Level, Notice, TextNotice
-from kcore.node.zk.znode_steps import LogNotice
+from kcore.node.zk.znode_steps import LogNotice, Pause
 from kcore.schema.structure import Message
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.cluster_view import ClusterView
@@ -375,6 +376,8 @@ class ControllerServer:
                 self._queue.put(event)
             case LogNotice(notice):
                 _log(notice, self._of_requests)
+            case Pause():
+                await next_turn()
         return None
 
     async def _reelect(self) -> None:

@@ -32,7 +32,9 @@ from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.schema.versions import Versions
+from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights, refusal_of_producer
+from kcore.steps import Steps
 from kcore.wire.codec import decode_from, encode
 
 logger = logging.getLogger(__name__)
@@ -212,7 +214,7 @@ KEYS_SINCE: Final = 4  # The first version of FindCoordinator with several keys.
 _TRANSACTION: Final = 1  # FindCoordinatorRequest.CoordinatorType
 
 
-def refusal_of(rights: Rights, request: Message, version: int) -> Message | None:
+def refusal_of(rights: Rights, request: Message, version: int) -> Steps[Message | None]:
     """The error response if the client lacks a right; None if the request may be relayed.
 
     The broker sees the controller's principal, not the client's. So a controller with an authorizer relays only
@@ -220,12 +222,14 @@ def refusal_of(rights: Rights, request: Message, version: int) -> Message | None
     handleInitProducerIdRequest of 3.9.1.
     """
     if isinstance(request, FindCoordinatorRequest):
-        return _no_coordinator(rights, request, version)
+        return (yield from _no_coordinator(rights, request, version))
     assert isinstance(request, InitProducerIdRequest), f"{type(request).__name__} is not relayed"
     return refusal_of_producer(rights, request)
 
 
-def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse | None:
+def _no_coordinator(
+    rights: Rights, request: FindCoordinatorRequest, version: int
+) -> Steps[FindCoordinatorResponse | None]:
     """The refusal if the client lacks DESCRIBE on a key. The client must then ask again for its other keys."""
     is_group = request.key_type != _TRANSACTION
     kind = GROUP if is_group else TRANSACTIONAL_ID
@@ -233,20 +237,18 @@ def _no_coordinator(rights: Rights, request: FindCoordinatorRequest, version: in
     keys = request.coordinator_keys if version >= KEYS_SINCE else [request.key]
     if not keys:
         return FindCoordinatorResponse()  # An empty request is not relayed.
-    refused = {key for key in keys if not rights.allows(DESCRIBE, kind, key)}
+    refused: set[str] = set()
+    for begin in range(0, len(keys), ENTRIES_AT_ONCE):
+        refused.update(key for key in keys[begin : begin + ENTRIES_AT_ONCE] if not rights.allows(DESCRIBE, kind, key))
+        yield
     if not refused:
         return None
     if version < KEYS_SINCE:
         return FindCoordinatorResponse(error_code=error, node_id=-1, host="", port=-1)
-    found = [
-        Coordinator(
-            key=key,
-            node_id=-1,
-            host="",
-            port=-1,
-            error_code=error if key in refused else Errors.COORDINATOR_NOT_AVAILABLE,
-            error_message=None,
-        )
-        for key in keys
-    ]
+    found = []
+    for number, key in enumerate(keys, 1):
+        code = error if key in refused else Errors.COORDINATOR_NOT_AVAILABLE
+        found.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=None))
+        if number % ENTRIES_AT_ONCE == 0:
+            yield
     return FindCoordinatorResponse(coordinators=found)

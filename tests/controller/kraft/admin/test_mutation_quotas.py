@@ -7,7 +7,6 @@ import pytest
 
 from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.contexts import decision_of
-from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.writing import encoding, taking_effect, written
 from kcore.controller.rules import mutation_quotas
@@ -17,6 +16,7 @@ from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest, DeleteTopicState
+from kcore.steps import finished
 
 BEGIN_MS = 1_000_000
 REFUSED = Errors.THROTTLING_QUOTA_EXCEEDED
@@ -45,7 +45,7 @@ def ask(
     principal = KafkaPrincipal(user)
     info = RequestInfo(version, BEGIN_MS + at_ms, principal=principal, client_id=client)
     decision = decision_of(context, request, info)
-    if (made := all_parts(written(context, decision, [*encoding(context, decision)], 1, 0))) is not None:
+    if (made := finished(written(context, decision, [*encoding(context, decision)], 1, 0))) is not None:
         deque(taking_effect(context, made, decision, 1, BEGIN_MS), 0)
     return decision.response
 

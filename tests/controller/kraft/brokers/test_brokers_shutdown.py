@@ -19,7 +19,7 @@ from controller.kraft.broker_clusters import (
     uuid,
 )
 from kcore.controller.kraft.brokers.records import SHUT_DOWN_AT_ONCE
-from kcore.controller.kraft.decision import Decision, all_parts
+from kcore.controller.kraft.decision import Decision
 from kcore.protocol_errors import Errors
 from kcore.schema.broker_lifecycle import BrokerHeartbeatResponse
 from kcore.schema.metadata_records_brokers import (
@@ -30,6 +30,7 @@ from kcore.schema.metadata_records_brokers import (
 )
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
+from kcore.steps import finished
 
 
 def test_a_broker_may_stop_once_all_others_know_who_leads() -> None:
@@ -115,14 +116,14 @@ def test_of_50_000_leaders_the_answer_waits_for_the_first() -> None:
     take_effect(context, decision)
     assert context.heartbeats.brokers[1].controlled_shutdown_offset == context.next_offset - 1
     rest = decision.rest.decide()
-    rest = rest if isinstance(rest, Decision) else all_parts(rest)
+    rest = rest if isinstance(rest, Decision) else finished(rest)
     assert sum(map(len, changes_of(rest))) == 50_000 - SHUT_DOWN_AT_ONCE and not rest.is_atomic
     take_effect(context, rest)
     assert context.heartbeats.brokers[1].controlled_shutdown_offset == context.next_offset - 1
     table = context.image.table
     assert not (table.leader__p == table.brokers.row(1)).any()
     again = decision.rest.decide()
-    assert not (again if isinstance(again, Decision) else all_parts(again)).records
+    assert not (again if isinstance(again, Decision) else finished(again)).records
 
 
 def test_a_new_leader_moves_what_a_controlled_shutdown_has_left() -> None:
@@ -136,7 +137,7 @@ def test_a_new_leader_moves_what_a_controlled_shutdown_has_left() -> None:
     assert not records_of(decision) and decision.rest is not None
     take_effect(context, decision)
     rest = decision.rest.decide()
-    take_effect(context, rest if isinstance(rest, Decision) else all_parts(rest))
+    take_effect(context, rest if isinstance(rest, Decision) else finished(rest))
     table = context.image.table
     assert not (table.leader__p == table.brokers.row(1)).any()
     assert not (table.isr__pi == table.brokers.row(1)).any()
@@ -151,7 +152,7 @@ def test_what_a_dead_broker_s_shutdown_has_left_is_its_fencing_s() -> None:
     put(context, FenceBrokerRecord(id=1, epoch=epoch))
     assert decision.rest is not None
     rest = decision.rest.decide()
-    assert not (rest if isinstance(rest, Decision) else all_parts(rest)).records
+    assert not (rest if isinstance(rest, Decision) else finished(rest)).records
 
 
 def test_a_controlled_shutdown_that_was_not_written_begins_again() -> None:

@@ -19,7 +19,6 @@ from controller.kraft.broker_clusters import (
     uuid,
 )
 from kcore.controller.kraft import writing
-from kcore.controller.kraft.decision import all_parts
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.protocol_errors import Errors
@@ -33,6 +32,7 @@ from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.metadata_records_brokers import UnregisterBrokerRecord
 from kcore.schema.partitions import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.steps import finished
 from kraft_configs import controller_config
 
 TOPIC, TOPIC_ID = "topic-1", uuid(5001)
@@ -235,6 +235,6 @@ def test_one_live_broker_leads_all_that_is_created(factor: int) -> None:
 def take_created(context: ControllerContext, topic: CreatableTopic) -> None:
     """The topic is there."""
     decision = ask(context, CreateTopicsRequest(topics=[topic]), version=7)
-    made = all_parts(writing.written(context, decision, [*writing.encoding(context, decision)], 1, 0))
+    made = finished(writing.written(context, decision, [*writing.encoding(context, decision)], 1, 0))
     assert made is not None
     deque(writing.taking_effect(context, made, decision, 1, 0), 0)

@@ -10,9 +10,11 @@ from controller.zk.admin import answer_stops, small
 from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
+from kcore.controller.zk.admin import topics
 from kcore.controller.zk.effects import SendResponse
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, WriteNodes
+from kcore.node.zk.admin import configs as admin_configs
 from kcore.protocol_errors import Errors
 from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, DeleteTopicState
 from kcore.types import ZERO_UUID, Uuid
@@ -68,6 +70,24 @@ def test_a_topic_is_made_and_led_before_the_answer() -> None:
     before = [type(each) for each in cluster.effects].index(SendResponse)
     assert sum(len(each.requests) for each in cluster.effects[:before] if hasattr(each, "requests")) >= 2
     assert cluster.story(), "the controller sent brokers requests about it"
+
+
+def test_many_topics_are_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each topic takes up to 0.2 ms: a part checks, writes or describes TOPICS_AT_ONCE of them."""
+    monkeypatch.setattr(topics, "TOPICS_AT_ONCE", 2)
+    cluster = small()
+    results = create(cluster, *(topic(f"new-{number}", 1, 1) for number in range(7)))
+    assert [error(each) for each in results] == [(Errors.NONE, None)] * 7
+    assert cluster.pauses == 3 * 3, "checked, encoded and described"
+
+
+def test_many_settings_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_configs, "RESOURCES_AT_ONCE", 2)
+    cluster = small()
+    resource = schema.configs.AlterConfigsRequestAlterConfigsResource
+    resources = [resource(resource_type=2, resource_name=f"t{number}", configs=[]) for number in range(7)]
+    admin.ask(cluster, schema.configs.AlterConfigsRequest(resources=resources))
+    assert cluster.pauses == 3
 
 
 def test_the_placement_is_kafkas_from_a_start_that_is_handed_in() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kcore.controller.kraft.decision import Records, Versioned, all_parts
+from kcore.controller.kraft.decision import Records, Versioned
 from kcore.controller.kraft.departures import OFFLINE_LEADERS
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.metadata.table.partition_table import PartitionTable
@@ -20,6 +20,7 @@ from kcore.schema.metadata_records_brokers import (
     FenceBrokerRecord,
     UnfenceBrokerRecord,
 )
+from kcore.steps import finished
 from kcore.types import Int32s, Uuid
 
 DECIDED_AT_ONCE: Final = 1 << 15  # Most partitions in one part of a decision; a part takes a few milliseconds.
@@ -34,7 +35,7 @@ def fenced(context: ControllerContext, broker_ids: Sequence[int]) -> list[Record
 
     Each partition changes once for all of these brokers, so that none of them is elected in place of another.
     """
-    return all_parts(fenced_in_parts(context, broker_ids))
+    return finished(fenced_in_parts(context, broker_ids))
 
 
 def fenced_in_parts(context: ControllerContext, broker_ids: Sequence[int]) -> Generator[None, None, list[Records]]:

@@ -40,8 +40,8 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     allowed = {*names} - {METADATA_TOPIC}
     permitted = allowed
     if not context.is_authorized(info, CREATE):
-        permitted = context.filter_by_authorized(info, CREATE, TOPIC, allowed)
-    describable = context.filter_by_authorized(info, DESCRIBE_CONFIGS, TOPIC, allowed)
+        permitted = yield from context.filter_by_authorized(info, CREATE, TOPIC, allowed)
+    describable = yield from context.filter_by_authorized(info, DESCRIBE_CONFIGS, TOPIC, allowed)
     yield from pause_if_many(len(names))
     topics = [each for each in request.topics if each.name in permitted]
     if topics:
@@ -54,7 +54,9 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
     except ApiException as error:
         return Decision(refused(request, error.error, message_of(error)))
     results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
-    for name in hash_map_order(names) if len(permitted) < len(names) else ():
+    for place, name in enumerate(hash_map_order(names) if len(permitted) < len(names) else (), 1):
+        if place % AT_ONCE == 0:
+            yield
         if name == METADATA_TOPIC:
             message = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
             results.append(_failed(name, Errors.INVALID_REQUEST, message))

@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterable
 from typing import Final
 
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
@@ -46,7 +46,9 @@ class Deleting:
     def name(self, request: DeleteTopicsRequest) -> Generator[None, None, None]:
         """Put the topics that the principal may delete into `found`, and the errors of the others into `results`."""
         given_names, given_ids = list(request.topic_names), []
-        for each in request.topics:
+        for place, each in enumerate(request.topics, 1):
+            if place % AT_ONCE == 0:
+                yield
             if each.name is not None and each.topic_id != ZERO_UUID:
                 wrong = "You may not specify both topic name and topic id."
                 self._add(each.name, each.topic_id, Errors.INVALID_REQUEST, wrong)
@@ -56,7 +58,6 @@ class Deleting:
                 given_ids.append(each.topic_id)
             else:
                 self._add(None, ZERO_UUID, Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
-        yield from pause_if_many(len(request.topics))
         names, repeated = distinct_names(given_names)
         for name in repeated:
             self._add(name, ZERO_UUID, Errors.INVALID_REQUEST, "Duplicate topic name.")
@@ -67,7 +68,7 @@ class Deleting:
         for topic_id in repeated_ids:
             self._add(None, topic_id, Errors.INVALID_REQUEST, "Duplicate topic id.")
         by_id = self._known([topic_id for topic_id in counts if topic_id not in repeated_ids])
-        describable, deletable = self._permitted({*names, *by_id.values()})
+        describable, deletable = yield from self._permitted({*names, *by_id.values()})
         self._find_by_id(by_id, describable, deletable)
         for start in range(0, len(names), AT_ONCE):
             if start:
@@ -83,13 +84,13 @@ class Deleting:
                 known[topic_id] = topics.names[row]
         return known
 
-    def _permitted(self, names: set[str]) -> tuple[set[str], set[str]]:
+    def _permitted(self, names: set[str]) -> Generator[None, None, tuple[set[str], set[str]]]:
         """The names that the principal may describe, and the names that it may delete."""
         context, info = self._context, self._info
         if context.is_authorized(info, DELETE):
             return names, names
-        describable = context.filter_by_authorized(info, DESCRIBE, TOPIC, names)
-        return describable, context.filter_by_authorized(info, DELETE, TOPIC, names)
+        describable = yield from context.filter_by_authorized(info, DESCRIBE, TOPIC, names)
+        return describable, (yield from context.filter_by_authorized(info, DELETE, TOPIC, names))
 
     def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
         for topic_id, name in by_id.items():

@@ -33,13 +33,16 @@ def on_create_partitions(context: ControllerContext, request: CreatePartitionsRe
     """Add partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
     names, repeated = distinct_names(each.name for each in request.topics)
-    permitted = context.filter_by_authorized(info, ALTER, TOPIC, names)
+    permitted = yield from context.filter_by_authorized(info, ALTER, TOPIC, names)
     if permitted:
         context.call_controller()
     yield from pause_if_many(len(names))
     results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
     listed = [name for name in hash_map_order(topics) if name not in repeated]
-    results += [_result(name, Errors.TOPIC_AUTHORIZATION_FAILED) for name in listed if name not in permitted]
+    for place, name in enumerate((name for name in listed if name not in permitted), 1):
+        if place % AT_ONCE == 0:
+            yield
+        results.append(_result(name, Errors.TOPIC_AUTHORIZATION_FAILED))
     quota = context.mutation_quota(info, strict_from=CREATE_PARTITIONS_STRICT_FROM)
     growing = Growing(context, quota)
     if growing.are_too_many(topics[name] for name in listed if name in permitted):

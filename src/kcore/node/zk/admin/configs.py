@@ -25,7 +25,7 @@ from kcore.node.topic_configs import (
 )
 from kcore.node.zk.admin import broker_configs
 from kcore.node.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.node.zk.znode_steps import ZnodeSteps, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import ZnodeSteps, pause_after, read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,
@@ -105,6 +105,7 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
 
 
+RESOURCES_AT_ONCE: Final = 50  # Resources of one part of a change of settings.
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
 Resource: TypeAlias = (
@@ -182,7 +183,8 @@ def _alter(
     known = yield from _known_configs(node, resources)
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
-    for resource in resources:
+    for place, resource in enumerate(resources, 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
         response = AlterConfigsResourceResponse(
             resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
         )
