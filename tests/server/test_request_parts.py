@@ -37,6 +37,8 @@ from kcore.server import request_parts
 from kcore.server.broker.broker_authorization import _not_marked
 from kcore.server.broker.broker_request_handlers import APIS, BrokerRequestHandlers
 from kcore.server.request_parts import SPLITTINGS, add_response, checked_in_parts, parts_of
+from kcore.server.security.byte_quotas import ByteQuotas
+from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.server.security.rights import Checked
 from kcore.wire.codec import decode, encode
 from kcore.wire.jsonform import to_json
@@ -198,6 +200,7 @@ def handlers_of(authorizer: Any, turns: Turns) -> tuple[Handlers, Callable[[], N
         perform=perform,
         next_producer_id=never,
         topic_creation=creation,
+        quotas=ByteQuotas(RequestThrottle(KnownByImage(lambda: None), lambda: cluster.now_ms, lambda *_: False)),
         authorizer=authorizer,
     )
 
