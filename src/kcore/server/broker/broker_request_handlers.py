@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.deleting import on_delete_records
 from kcore.broker.replicas.describing import on_describe_producers
@@ -112,33 +112,30 @@ class WaitingRequests:
         self._futures.pop(request_id, None)
 
 
+class HandlerParts(NamedTuple):
+    """What the request handlers of both modes use."""
+
+    manager: ReplicaManager
+    logs: BrokerLogs
+    now_ms: Callable[[], int]  # A monotonic clock.
+    date_ms: Callable[[], int]  # The time of day.
+    waiting: WaitingRequests
+    perform: Callable[[], None]  # Performs the replicas' outputs, and answers waiting requests.
+    next_producer_id: Callable[[], Awaitable[int]]
+    topic_creation: TopicCreation
+    quotas: ByteQuotas
+
+
 class BrokerRequestHandlers(ABC):
     """Handles the requests of clients and followers. A mode adds its view of the cluster and its admin requests."""
 
     authorization: type[BrokerAuthorization] = BrokerAuthorization
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        logs: BrokerLogs,
-        *,
-        now_ms: Callable[[], int],
-        date_ms: Callable[[], int],
-        perform: Callable[[], None],
-        next_producer_id: Callable[[], Awaitable[int]],
-        topic_creation: TopicCreation,
-        quotas: ByteQuotas,
-        authorizer: Authorizer | None = None,
-    ) -> None:
-        """`perform` performs the replicas' outputs, and calls `answer`. `next_producer_id` returns an unused id.
-
-        `now_ms`: a monotonic clock. `date_ms`: the time of day. `authorizer`: None if every client may do everything.
-        """
+    def __init__(self, parts: HandlerParts, authorizer: Authorizer | None = None) -> None:
+        """`authorizer`: None if every client may do everything."""
         self._authorizer = authorizer
-        self._manager, self._logs = manager, logs
-        self._now_ms, self._perform, self._next_producer_id = now_ms, perform, next_producer_id
-        self._date_ms, self._topic_creation, self.quotas = date_ms, topic_creation, quotas
-        self._waiting = WaitingRequests()
+        self._manager, self._logs, self._now_ms, self._date_ms, self._waiting, self._perform = parts[:6]
+        self._next_producer_id, self._topic_creation, self.quotas = parts[6:]
         self._record_checks = RecordChecks()
 
     @abstractmethod
@@ -160,10 +157,6 @@ class BrokerRequestHandlers(ABC):
     def is_node(self, sender: RequestContext | ClientSession) -> bool:
         """Whether the sender has the rights of a cluster node."""
         return self._authorizer is None or Rights(self._authorizer, sender).allows(CLUSTER_ACTION)
-
-    def answer(self, request_id: int, response: Message) -> None:
-        """Completes the waiting request with its response."""
-        self._waiting.answer(request_id, response)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
