@@ -192,7 +192,7 @@ class Brokers:
             "replicas": [1, 2],
         }
         assert self.controller.server is not None
-        listener = self.servers[1].listeners.inter_broker
+        listener = self.servers[1].listening.listeners.inter_broker
         ports = {each: self.servers[each].port for each in alive} | {CONTROLLER: self.controller.server.port}
         endpoints = {
             each: [{"port": port, "host": "127.0.0.1", "listener": listener, "securityProtocol": self.protocol}]
@@ -234,7 +234,7 @@ class Brokers:
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """As a client would."""
         server = self.servers[broker_id]
-        port = server.ports[self.orders or server.listeners.inter_broker]
+        port = server.ports[self.orders or server.listening.listeners.inter_broker]
         async with await connect("127.0.0.1", port, security=self.security) as connection:
             return await connection.send(request, version)
 

@@ -162,7 +162,7 @@ class SecureCluster:
         answer = await self.ask("admin", CreateAclsRequest(creations=[creation]))
         assert [each.error_code for each in answer.results] == [0]
         count = len(self.controller.controller.image.acls)
-        await until(lambda: all(len(each._loader.image.acls) == count for each in self.brokers.values()))
+        await until(lambda: all(len(each.link.loader.image.acls) == count for each in self.brokers.values()))
 
 
 async def make_user(admin: Connection, name: str) -> None:

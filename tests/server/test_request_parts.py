@@ -35,7 +35,8 @@ from kcore.schema.transactions import (
 )
 from kcore.server import request_parts
 from kcore.server.broker.broker_authorization import _not_marked
-from kcore.server.broker.broker_request_handlers import APIS, BrokerRequestHandlers
+from kcore.server.broker.broker_request_handlers import APIS, BrokerRequestHandlers, HandlerParts
+from kcore.server.broker.replica_requests import ReplicaRequests
 from kcore.server.request_parts import SPLITTINGS, add_response, checked_in_parts, parts_of
 from kcore.server.security.byte_quotas import ByteQuotas
 from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
@@ -187,22 +188,18 @@ def handlers_of(authorizer: Any, turns: Turns) -> tuple[Handlers, Callable[[], N
     def perform() -> None:
         for output in manager.take_outputs():
             if isinstance(output, SendResponse):
-                handlers.answer(output.request_id, output.response)
+                waiting.answer(output.request_id, output.response)
 
-    manager.partition = counted
+    def now_ms() -> int:
+        return cluster.now_ms
+
+    manager.partition, waiting = counted, ReplicaRequests(manager, perform)
     logs: Any = SimpleNamespace(directories=[])
     creation: Any = SimpleNamespace(creates_ordinary=False)
     never: Any = None
-    handlers = Handlers(
-        *(manager, logs),
-        now_ms=lambda: cluster.now_ms,
-        date_ms=lambda: cluster.now_ms,
-        perform=perform,
-        next_producer_id=never,
-        topic_creation=creation,
-        quotas=ByteQuotas(RequestThrottle(KnownByImage(lambda: None), lambda: cluster.now_ms, lambda *_: False)),
-        authorizer=authorizer,
-    )
+    quotas = ByteQuotas(RequestThrottle(KnownByImage(lambda: None), now_ms, lambda *_: False))
+    parts = HandlerParts(manager, logs, now_ms, now_ms, waiting, never, creation, quotas)
+    handlers = Handlers(parts, authorizer)
 
     def time_out() -> None:
         manager.tick(cluster.now_ms + 10**9)

@@ -13,24 +13,18 @@ TOO_LARGE = {
     "BrokerAuthorization": (23, 0),
     "BrokerChannel": (13, 18),
     "BrokerLogs": (24, 4),
-    "BrokerServer": (34, 25),
     "ControllerServer": (27, 20),
     "DirectoryTasks": (22, 15),
-    "KraftBrokerServer": (33, 22),
     "KraftControllerRequestHandlers": (29, 12),
     "ObserverFeed": (16, 17),
     "QuorumMetrics": (4, 15),
     "QuorumRequestHandlers": (25, 18),
-    "ZkBrokerServer": (30, 18),
     "ZkControllerRequestHandlers": (19, 13),
 }
 # Classes of kcore.server that still have abstract methods.
-ABSTRACT = {"BrokerRequestHandlers", "BrokerServer", "NotificationWatcher"}
+ABSTRACT = {"BrokerRequestHandlers", "NotificationWatcher"}
 # Classes of kcore.server, or else modules, that still call `hasattr` or take keyword arguments of any type.
-UNTYPED = {
-    *("KraftBrokerServer", "KraftBrokerRequestHandlers", "ZkBrokerServer", "ZkBrokerRequestHandlers"),
-    *("broker_authorization.py", "coordination.py", "throttled.py"),
-}
+UNTYPED = {"broker_authorization.py", "coordination.py", "throttled.py"}
 STATE = {"asker", "client_id"}  # Attributes that are None at first, and change with each request.
 
 

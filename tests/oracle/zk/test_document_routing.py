@@ -149,12 +149,12 @@ async def controller(
 async def broker(zookeeper: str, number: int, protocol: str, folder: Path, kind: Kind) -> AsyncIterator[ZkBrokerServer]:
     config, path = BrokerConfig(number, inter_broker_protocol=protocol), folder / str(number)
     path.mkdir(exist_ok=True)
-    made = ZkBrokerServer(config, zookeeper, [path], routing=ROUTING, listener_settings=kind.broker)
-    made.audit = AuditLog(folder / f"audit-{number}")
+    audit = AuditLog(folder / f"audit-{number}")
+    made = ZkBrokerServer(config, zookeeper, [path], routing=ROUTING, listener_settings=kind.broker, audit=audit)
     async with made as server:
         await until(lambda: server.manager.cluster.controller_id >= 0)
         yield server
-    made.audit.close()
+    audit.close()
 
 
 async def asked_by(name: str | None, port: int, request: Message, version: int) -> Any:
@@ -232,7 +232,7 @@ class AuditLines:
 
 async def mutated_before(kind: Kind, server: ZkBrokerServer, active: ControllerServer, folder: Path) -> None:
     """A broker of the old protocol does all by itself, and its own log names the client."""
-    of_controller, of_broker = AuditLines(folder / "audit"), AuditLines(folder / f"audit-{server.config.broker_id}")
+    of_controller, of_broker = AuditLines(folder / "audit"), AuditLines(folder / f"audit-{server.manager.broker_id}")
     await each_mutation(kind, server.port, is_bumped=False, check=of_broker)
     for request in MUTATIONS:
         if BUMPED[type(request)] > type(request).versions.highest:  # No version of Kafka's: it comes with the roll.
@@ -248,7 +248,7 @@ async def mutated_behind(
     """A broker of the new protocol hands on once, and both logs name the client."""
     node = principal(kind.admin and "broker")
     of_controller = AuditLines(folder / "audit", through=node, through_address=HERE)
-    of_broker = AuditLines(folder / f"audit-{server.config.broker_id}")
+    of_broker = AuditLines(folder / f"audit-{server.manager.broker_id}")
 
     def check(who: str, request: Message) -> None:
         of_controller(who, request)
@@ -328,7 +328,7 @@ async def rolled(zookeeper: str, folder: Path, kind: Kind) -> None:
                         await mutated_before(kind, server, active, folder)
                         await no_token_of_another(kind, server, active)
                     else:  # Its controllers are of the new protocol already.
-                        audited = AuditLines(folder / f"audit-{server.config.broker_id}")
+                        audited = AuditLines(folder / f"audit-{server.manager.broker_id}")
                         await each_mutation(kind, server.port, is_bumped=False, check=audited)
         audit.close()
 

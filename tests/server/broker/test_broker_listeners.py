@@ -129,7 +129,7 @@ async def test_each_listener_has_its_protocol_and_its_clients_get_its_endpoints(
             "CLIENTS": ("localhost", ports["CLIENTS"], 2),
             "OPEN": ("127.0.0.1", ports["OPEN"], 0),
         }
-        await until(lambda: cluster.brokers[1]._loader.image == cluster.controller.controller.image)
+        await until(lambda: cluster.brokers[1].link.loader.image == cluster.controller.controller.image)
         for listener, host in (("SECURE", "127.0.0.1"), ("CLIENTS", "localhost")):
             async with await cluster.connect(1, "admin", listener) as connection:
                 for request in (MetadataRequest(topics=[]), DescribeClusterRequest(endpoint_type=1)):
@@ -163,7 +163,7 @@ async def test_replicas_follow_over_sasl_and_authenticate_again_in_time(
     async with secure_cluster(tmp_path, authority, reauth_ms=60_000) as cluster:
         await create(cluster)
         await cluster.ask("admin", produce(), 9)  # The follower has connected.
-        metrics = cluster.brokers[1]._servers[0].metrics
+        metrics = cluster.brokers[1].listening.servers[0].metrics
         opened, asked = metrics.connections_opened, 0
         while len(renewed) < 2:
             response = await cluster.ask("admin", produce(), 9)
@@ -204,12 +204,12 @@ async def test_a_broker_that_has_not_caught_up_refuses_no_user_as_unknown(
     """Java's clients give up after a failed authentication: until the broker is ready it closes connections."""
     async with secure_cluster(tmp_path, authority) as cluster:
         broker = cluster.brokers[1]
-        monkeypatch.setattr(broker, "_follow_image", lambda **_: None)
-        broker._image, image = None, broker._image
+        monkeypatch.setattr(broker._follower, "follow", lambda **_: None)
+        broker.link.image, image = None, broker.link.image
         for word in (PASSWORD, "wrong"):
             with pytest.raises(DisconnectedError):
                 await cluster.connect(1, "alice", word=word)
-        broker._image = image
+        broker.link.image = image
         monkeypatch.undo()
         async with await cluster.connect(1, "alice"):
             pass
@@ -376,7 +376,7 @@ async def forget_acls(cluster: SecureCluster) -> None:
     )
     response = await cluster.ask("admin", DeleteAclsRequest(filters=[every]))
     assert first_error(response) is Errors.NONE, response
-    await until(lambda: not any(each._loader.image.acls for each in cluster.brokers.values()))
+    await until(lambda: not any(each.link.loader.image.acls for each in cluster.brokers.values()))
 
 
 COORDINATED: Final[list[tuple[Message, int | None, Errors]]] = [

@@ -25,7 +25,7 @@ from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProd
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.broker.group_coordinators import java_hash
-from kcore.server.zk_broker import zk_broker_server as zk_process
+from kcore.server.zk_broker import control_request_receiver, controlled_shutdown, zk_link
 from kcore.storage.checkpoints import read_offsets
 from kcore.storage.files import OsFileSystem
 from kcore.wire.column_codec import decode_columns
@@ -139,7 +139,7 @@ async def test_a_waiting_request_ends_with_its_client(tmp_path: Path) -> None:
     """A request may wait for 24 days: requests of clients that disconnect would fill the memory."""
     async with brokers_in(tmp_path, replica_lag_time_max_ms=10_000_000) as brokers:
         await brokers.elect(1)
-        await brokers.servers[2].fetchers.close()  # So that nothing more is committed.
+        await brokers.servers[2].runtime.fetchers.close()  # So that nothing more is committed.
         manager = brokers.servers[1].manager
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchTopic(topic_id=TOPIC_ID, partitions=[partition])]
@@ -164,8 +164,9 @@ async def test_a_request_for_a_producer_id_ends_with_its_client(tmp_path: Path) 
         server = brokers.servers[1]
         async with await connect("127.0.0.1", server.port) as connection:
             answer = connection.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))
-            await until(server._allocating.locked)
-        await until(lambda: not server._allocating.locked())
+            allocating = server.runtime.requests._allocating
+            await until(allocating.locked)
+        await until(lambda: not allocating.locked())
         with pytest.raises(DisconnectedError):
             await answer
 
@@ -175,7 +176,7 @@ async def test_who_is_gone_leaves_the_isr(tmp_path: Path) -> None:
     async with brokers_in(tmp_path, replica_lag_time_max_ms=300) as brokers:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
-        await brokers.servers[2].fetchers.close()
+        await brokers.servers[2].runtime.fetchers.close()
         response = await brokers.produce(1, b"b")
         assert response.error_code == Errors.NONE, "the controller took it out"
         request = brokers.controller.of(AlterPartitionRequest)[-1]
@@ -190,7 +191,7 @@ async def test_an_older_protocol_writes_the_isr_itself(tmp_path: Path) -> None:
         state = znodes.PartitionStateNode(1, 1, (1, 2), 1)
         brokers.tree.nodes[path] = (znodes.encode_state(state), 1, 0, 0)
         await brokers.elect(1)
-        await brokers.servers[2].fetchers.close()
+        await brokers.servers[2].runtime.fetchers.close()
         assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
         data, version, *_ = brokers.tree.nodes[path]
         assert (znodes.decode_state(path, data), version) == (state._replace(isr=(1,)), 2)
@@ -261,7 +262,7 @@ async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """380.5"""
-    monkeypatch.setattr(zk_process, "SHUTDOWN_BACKOFF_S", 0.2)
+    monkeypatch.setattr(controlled_shutdown, "SHUTDOWN_BACKOFF_S", 0.2)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         server = brokers.servers[2]
@@ -304,7 +305,7 @@ async def test_a_directory_that_cannot_be_opened_at_the_start_is_offline(tmp_pat
     async with brokers_in(tmp_path, directories=2) as brokers:
         await brokers.elect(1, 1)
         assert values(await brokers.fetch(1)) == [b"a"]
-        assert not any(server._failed.is_set() for server in brokers.servers.values())
+        assert not any(server.runtime.tasks.failed.is_set() for server in brokers.servers.values())
         with pytest.raises(AssertionError):  # The answer names an error.
             await brokers.elect(2, 2)
         assert (await brokers.produce(2, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
@@ -326,7 +327,7 @@ async def test_a_control_request_is_decoded_once(tmp_path: Path, monkeypatch: py
         decoded.append(message.__name__)
         return decode_columns(message, version, data)
 
-    for module in (control_requests, zk_process):
+    for module in (control_requests, control_request_receiver):
         monkeypatch.setattr(module, "decode_columns", counted)
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1, 1)
@@ -338,7 +339,7 @@ async def test_a_failed_directory_is_reported_until_zookeeper_takes_the_notifica
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One of two directories is full: the broker continues with the other."""
-    monkeypatch.setattr(zk_process, "AGAIN_S", 0.05)
+    monkeypatch.setattr(zk_link, "AGAIN_S", 0.05)
     async with brokers_in(tmp_path, directories=2) as brokers:
         await brokers.elect(1)
         server = brokers.servers[1]
@@ -357,7 +358,7 @@ async def test_a_failed_directory_is_reported_until_zookeeper_takes_the_notifica
         await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))
         [path] = [path for path in brokers.tree.nodes if path.startswith(prefix)]
         assert znodes.decode_log_dir_event(path, brokers.tree.nodes[path][0]) == 1
-        assert len(server.logs.online) == 1 and not server._failed.is_set()
+        assert len(server.logs.online) == 1 and not server.runtime.tasks.failed.is_set()
 
 
 def test_java_hash() -> None:

@@ -14,7 +14,7 @@ from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.zookeeper import znodes
 from kcore.net.limits.throttled_channel import ThrottledChannel
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.broker.broker_server import BrokerServer
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.server.security.request_throttle import RequestThrottle
 from net.authority import Authority
 from net.limits.test_muting import muted as muted_at
@@ -32,14 +32,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def throttle_of(broker: BrokerServer) -> RequestThrottle:
-    found = broker._servers[0].apis.parts.throttle
+def throttle_of(broker: KraftBrokerServer) -> RequestThrottle:
+    found = broker.listening.servers[0].apis.parts.throttle
     assert isinstance(found, RequestThrottle)
     return found
 
 
-def muted(broker: BrokerServer) -> list[ThrottledChannel]:
-    return [each for server in broker._servers for each in muted_at(server)]
+def muted(broker: KraftBrokerServer) -> list[ThrottledChannel]:
+    return [each for server in broker.listening.servers for each in muted_at(server)]
 
 
 async def limit_alice(cluster: SecureCluster, percentage: float) -> None:

@@ -40,7 +40,7 @@ async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, a
                 assert first_error(await stranger.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         made = await cluster.ask("alice", asked)
         assert (made.error_code, made.principal_name) == (0, "alice")
-        await until(lambda: made.token_id in cluster.brokers[2]._loader.image.tokens)
+        await until(lambda: made.token_id in cluster.brokers[2].link.loader.image.tokens)
         answer = await cluster.ask("alice", described, broker_id=2)
         assert [(each.token_id, each.hmac) for each in answer.tokens] == [(made.token_id, made.hmac)]
         security = cluster.security()

@@ -17,7 +17,7 @@ from kcore.node.rate_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUE
 from kcore.protocol_errors import Errors
 from kcore.schema.headers import RequestHeader
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.broker.broker_server import BrokerServer
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.wire.codec import encode
 from net.authority import Authority
 from net.loops import story, until
@@ -62,7 +62,7 @@ async def limit(cluster: SecureCluster, **quotas: float | None) -> None:
     await until(known)
 
 
-async def ready(cluster: SecureCluster, **quotas: float | None) -> BrokerServer:
+async def ready(cluster: SecureCluster, **quotas: float | None) -> KraftBrokerServer:
     """Topic t, and alice's rights and quotas; the clock of broker 1 stands still."""
     await create(cluster)
     await cluster.allow(WRITE, TOPIC, "t")
@@ -100,10 +100,8 @@ async def test_a_producer_is_throttled_for_the_bytes_of_its_requests(tmp_path: P
             for _ in range(20):
                 assert (await send(alice, produce(VALUE), PRODUCE_VERSION)).throttle_time_ms == 0
         assert broker.handlers.quotas.produce.counted == 3 * size
-        assert (broker.handlers.quotas.produce.throttled, broker.handlers.quotas.produce.throttled_ms) == (
-            1,
-            wait_ms(2 * size, quota),
-        )
+        produced = broker.handlers.quotas.produce
+        assert (produced.throttled, produced.throttled_ms) == (1, wait_ms(2 * size, quota))
 
 
 @story

@@ -259,7 +259,7 @@ async def test_a_broker_of_zookeeper_mode_has_the_controller_make_the_topic(tmp_
         brokers.tree.nodes[znodes.broker_path(5)] = (kafka, 0, 1, 1)
         for key_type, (name, partitions, factor) in enumerate([(GROUPS, 7, 3), (TRANSACTIONS, 50, 1)]):
             assert await asked(key_type) == [Errors.COORDINATOR_NOT_AVAILABLE] * 2
-            assert created()[key_type:] or name in brokers.servers[1]._topic_creation._in_flight
+            assert created()[key_type:] or name in brokers.servers[1].runtime.requests.topic_creation._in_flight
             await until(lambda key_type=key_type: len(created()) == key_type + 1)
             [topic] = created()[-1].topics
             assert (topic.name, topic.num_partitions, topic.replication_factor) == (name, partitions, factor)
@@ -313,7 +313,7 @@ async def test_a_broker_of_zookeeper_mode_that_is_not_to_create_topics_creates_n
         request = MetadataRequest(topics=[MetadataRequestTopic(name="unknown")])
         [unknown] = (await brokers.ask(1, request, 9)).topics
         assert unknown.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
-        assert brokers.servers[1]._topic_creation._in_flight == set()
+        assert brokers.servers[1].runtime.requests.topic_creation._in_flight == set()
 
 
 @pytest.mark.covers("KRaft D5")
@@ -383,7 +383,7 @@ async def test_metadata_has_nothing_created_where_that_is_set(tmp_path: Path) ->
         request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
         [response] = (await cluster.ask(1, request, 9)).topics
         assert response.error_code == Errors.UNKNOWN_TOPIC_OR_PARTITION
-        assert cluster.brokers[1]._topic_creation._in_flight == set()
+        assert cluster.brokers[1].runtime.requests.topic_creation._in_flight == set()
 
 
 def test_settings_of_topics_that_are_made() -> None:

@@ -9,7 +9,7 @@ from kcore.raft.snapshots import ends_within_a_batch
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema import TopicRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
-from kcore.server.kraft_controller import kraft_controller_server as process
+from kcore.server.kraft_controller import controller_snapshots
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.snapshot import SnapshotId, write_snapshot
 from kcore.types import Uuid
@@ -36,7 +36,7 @@ def with_a_snapshot_within_a_batch(folder: Path) -> OffsetAndEpoch:
 
 
 def test_a_leader_writes_a_snapshot_that_ends_with_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "SNAPSHOT_CHECK_S", 0.01)
+    monkeypatch.setattr(controller_snapshots, "SNAPSHOT_CHECK_S", 0.01)
 
     async def run() -> None:
         async with active(tmp_path):

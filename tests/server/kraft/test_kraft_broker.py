@@ -242,7 +242,7 @@ async def test_what_is_acknowledged_is_on_both_and_outlives_restarts(tmp_path: P
         await cluster.until_led("t", 2, 2)
         assert (await cluster.produce(2, "t", b"c")).base_offset == 2
         await cluster.start(1)
-        assert cluster.brokers[1]._lifecycle.machine.config.previous_broker_epoch == epoch
+        assert cluster.brokers[1].lifecycle.machine.config.previous_broker_epoch == epoch
         await cluster.until_led("t", 2, 1, 2)
         assert (await cluster.produce(1, "t", b"d")).error_code == Errors.NOT_LEADER_OR_FOLLOWER
         assert (await cluster.produce(2, "t", b"d")).base_offset == 3
@@ -411,9 +411,9 @@ async def test_a_lost_directory_is_in_the_heartbeats(tmp_path: Path) -> None:
         await until(lambda: len(cluster.brokers[1].manager.partitions) == 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
         left, lost = broker.logs.directories  # The first has the metadata log.
-        broker._directories_failed(broker.logs._fail(lost, "a test"))
+        broker.runtime.directories_failed(broker.logs._fail(lost, "a test"))
         await until(lambda: image.brokers[1].directories == (left.directory_id,))
-        assert not broker._failed.is_set()
+        assert not broker.runtime.tasks.failed.is_set()
 
 
 @story
@@ -447,7 +447,7 @@ async def test_snapshots_of_the_metadata_are_written_and_loaded(tmp_path: Path) 
         await cluster.start(1, **settings)
         await cluster.until_led("t", 1, 1)
         assert await cluster.values(1, "t") == [b"a"]
-        await until(lambda: cluster.brokers[1]._loader.image == cluster.controller.controller.image)
+        await until(lambda: cluster.brokers[1].link.loader.image == cluster.controller.controller.image)
 
 
 @story

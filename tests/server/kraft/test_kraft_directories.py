@@ -120,16 +120,16 @@ async def test_a_directory_fails_under_a_leader_and_the_other_broker_leads(tmp_p
         kept, lost = broker.logs.directories
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
         a_file(lost.path)
-        broker._directories_failed(broker.logs.checkpoint())
-        broker.perform()
+        broker.runtime.directories_failed(broker.logs.checkpoint())
+        broker.runtime.perform()
         await until(lambda: image.brokers[1].directories == (kept.directory_id,))
         await until(lambda: image.partition("t", index).leader == 2 and image.partition("t", index).isr == (2,))
         assert broker.manager.partitions["t", index].role.value == "offline"
         assert image.partition("t", 1 - index).leader == 1
         assert (await produce(cluster, index, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         assert (await produce(cluster, 1 - index, b"b")).error_code == Errors.NONE
-        assert not broker._failed.is_set()
-        assert broker._lifecycle.machine.failures.offline_log_dirs == [lost.directory_id]
+        assert not broker.runtime.tasks.failed.is_set()
+        assert broker.lifecycle.machine.failures.offline_log_dirs == [lost.directory_id]
 
 
 @story
@@ -137,12 +137,12 @@ async def test_without_the_directory_of_the_metadata_log_a_broker_stops(tmp_path
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         broker = cluster.brokers[1]
         broker.directories.fail(broker.logs.directories[1], "a test")
-        assert not broker._failed.is_set()
+        assert not broker.runtime.tasks.failed.is_set()
         await cluster.stop(1)
         await cluster.start(1, **of(1))
         broker = cluster.brokers[1]
         broker.directories.fail(broker.logs.directories[0], "a test")
-        assert broker._failed.is_set()
+        assert broker.runtime.tasks.failed.is_set()
 
 
 @story
@@ -157,8 +157,8 @@ async def test_a_broker_with_one_directory_stops(tmp_path: Path) -> None:
         await cluster.until_led("t", 1, 1)
         broker = cluster.brokers[1]
         (broker.logs.directories[0].path / f"{HIGH_WATERMARKS}.tmp").mkdir()
-        broker._directories_failed(broker.logs.checkpoint())
-        assert broker._failed.is_set()
+        broker.runtime.directories_failed(broker.logs.checkpoint())
+        assert broker.runtime.tasks.failed.is_set()
 
 
 @story
@@ -170,11 +170,11 @@ async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(t
         await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         lost = broker.logs.directories[1]
-        broker._lifecycle._channel._controller = lambda: None
-        broker._lifecycle._channel.close()
+        broker.lifecycle._channel._controller = lambda: None
+        broker.lifecycle._channel.close()
         broker.directories.fail(lost, "a test")
-        assert not broker._failed.is_set()
-        await until(broker._failed.is_set)
+        assert not broker.runtime.tasks.failed.is_set()
+        await until(broker.runtime.tasks.failed.is_set)
 
 
 @story
@@ -324,7 +324,7 @@ async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_a
         monkeypatch.setattr(DirectoryTasks, "_ask", when_it_may)
         broker, image = await cluster.start(1, is_awaited=False, **of(1)), cluster.controller.controller.image
         await until(lambda: holds(cluster, 1, 3) and broker.directories.queued_assignments == 3)
-        machine = broker._lifecycle.machine
+        machine = broker.lifecycle.machine
         await until(lambda: machine.state is BrokerState.RECOVERY and machine.in_flight is None)
         await until(lambda: machine.in_flight is not None)  # One more heartbeat does not unfence it either.
         assert image.brokers[1].fenced and {*assigned(cluster, 1).values()} == {MIGRATING_UUID}
@@ -370,7 +370,7 @@ async def test_of_two_logs_that_the_metadata_log_does_not_name_none_counts(tmp_p
             shutil.copytree(right.path / "t-0", each.path / "t-0")
         shutil.rmtree(right.path / "t-0")
         server = await cluster.start(1, is_awaited=False, **of(1, 3))
-        await until(server._failed.is_set)
+        await until(server.runtime.tasks.failed.is_set)
         assert cluster.role(1, "t") == "offline"
         assert all((each.path / "t-0").is_dir() for each in others)
 
@@ -449,7 +449,7 @@ async def test_a_disk_is_full(tmp_path: Path) -> None:
                 assert acknowledged < 100
             assert acknowledged
             await until(lambda: image.partition("t", index).leader == 2)
-            assert not broker._failed.is_set()
+            assert not broker.runtime.tasks.failed.is_set()
             log = directory_with(cluster.brokers[2], index).logs[TopicPartition("t", index)]
             assert log.end_offset >= acknowledged
 
@@ -472,7 +472,7 @@ async def test_what_a_disk_refuses_to_a_producer_takes_that_directory_offline(tm
             assert len(answers) < 10
         assert answers[-1].error_code == Errors.KAFKA_STORAGE_ERROR
         await until(lambda: image.partition("t", index).leader == 2)
-        assert image.partition("t", 1 - index).leader == 1 and not broker._failed.is_set()
+        assert image.partition("t", 1 - index).leader == 1 and not broker.runtime.tasks.failed.is_set()
 
 
 async def produce(cluster: Cluster, index: int, value: bytes) -> Any:

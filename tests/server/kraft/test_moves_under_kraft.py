@@ -13,7 +13,8 @@ from kcore.schema.log_dirs import (
     AlterReplicaLogDirTopic,
     DescribeLogDirsRequest,
 )
-from kcore.server.kraft_broker.kraft_broker_server import CORDONED_BY_DEFAULT, KraftBrokerServer
+from kcore.server.kraft_broker.image_follower import CORDONED_BY_DEFAULT
+from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
 from kcore.storage.log.log_directory import LogDirectory
 from net.loops import story, until
 from server.kraft.test_kraft_broker import Cluster, cluster_in

@@ -189,7 +189,7 @@ async def test_log_directories_are_described(tmp_path: Path) -> None:
         segment = next(tmp_path.glob("1*/t-0/*.log"))
         assert (partition.partition_size, partition.offset_lag) == (segment.stat().st_size, 0)
         server = brokers.servers[1]
-        server._directories_failed(server.logs._fail(server.logs.directories[1], "a test"))
+        server.runtime.directories_failed(server.logs._fail(server.logs.directories[1], "a test"))
         results = (await brokers.ask(1, DescribeLogDirsRequest(topics=None), 4)).results
         assert [each.error_code for each in results] == [0, Errors.KAFKA_STORAGE_ERROR]
 

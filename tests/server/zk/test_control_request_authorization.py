@@ -20,7 +20,7 @@ from kcore.node.zk.acls import AclAuthorizerSettings
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from kcore.server.properties.listeners import BrokerListener, BrokerListeners
-from kcore.server.zk_broker import zk_broker_server as zk_process
+from kcore.server.zk_broker import control_request_receiver
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings
 from net.loops import request_frame, story, until
 from server.replicas import CONTROLLER, TOPIC_ID, Brokers
@@ -133,7 +133,7 @@ async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
         brokers.tree.nodes[znode_acls.resource_path(RESOURCE)] = znode_acls.encode_acls([right]), 0, 0, 0
         brokers.tree.nodes[change] = znode_acls.encode_acl_change(RESOURCE), 0, 0, 0
         brokers.tree.fire(znode_acls.CHANGES[LITERAL])
-        await until(lambda: brokers.servers[1]._acls.resources)
+        await until(lambda: brokers.servers[1].watched.acls.resources)
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.NONE
 
 
@@ -141,8 +141,9 @@ async def test_control_requests_need_cluster_action(tmp_path: Path) -> None:
 async def test_a_large_unauthorized_request_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred MiB of partitions, or of tags in the header, would hold the event loop for seconds."""
     read: list[int] = []
-    decode = zk_process.decode_columns
-    monkeypatch.setattr(zk_process, "decode_columns", lambda *given: read.append(len(given[2])) or decode(*given))
+    module = control_request_receiver
+    decode = module.decode_columns
+    monkeypatch.setattr(module, "decode_columns", lambda *given: read.append(len(given[2])) or decode(*given))
     request = order(CONTROLLER, 1)
     request.topic_states[0].partition_states *= CLIENT_VALUES // 40
     async with brokers_in(

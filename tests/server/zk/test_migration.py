@@ -122,7 +122,7 @@ class Migrating(Brokers):
         return self.servers[broker_id]
 
     def migration(self, broker_id: int) -> BrokerMigration:
-        found = self.servers[broker_id]._migration
+        found = self.servers[broker_id].link.migration
         assert found is not None
         return found
 
@@ -229,7 +229,7 @@ async def test_directories_keep_their_ids_and_the_old_metadata_log_goes(
 @story
 async def test_a_metadata_directory_apart_is_the_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = tmp_path / "apart"
-    monkeypatch.setattr(ZkBrokerServer, "_metadata_dir", property(lambda self: apart / str(self.config.broker_id)))
+    monkeypatch.setattr(ZkBrokerServer, "_metadata_dir", property(lambda self: apart / str(self.manager.broker_id)))
     async with brokers_in(tmp_path, monkeypatch, directories=1) as made:
         found = read_meta_properties(apart / "1" / "meta.properties")
         assert found.node_id == 1 and found.directory_id is not None
@@ -276,8 +276,8 @@ async def test_a_directory_that_fails_stops_the_broker(tmp_path: Path, monkeypat
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         broker = brokers.broker(1)
         directory = broker.logs.directories[1]
-        broker._directories_failed(broker.logs.fail_directory(directory, "a test"))
-        assert broker._failed.is_set()
+        broker.runtime.directories_failed(broker.logs.fail_directory(directory, "a test"))
+        assert broker.runtime.tasks.failed.is_set()
         assert not [path for path in brokers.tree.nodes if path.startswith(znodes.LOG_DIR_EVENT_NOTIFICATION + "/")]
 
 
@@ -417,7 +417,7 @@ async def test_directories_of_zookeeper_mode_go_on_in_kraft_mode(tmp_path: Path)
             registered = cluster.controller.controller.image.brokers[1]
             assert (meta.version, meta.node_id) == (0, 1)
             assert registered.directories == (meta.directory_id,) and not registered.is_migrating_zk_broker
-            response = broker._lifecycle.machine.config.features
+            response = broker.lifecycle.machine.config.features
             levels = {each.name: (each.min_supported_version, each.max_supported_version) for each in response}
             assert levels == RELEASES["3.9.1"].supported_features, "what a broker of that release has"
             async with await connect("127.0.0.1", broker.port) as connection:

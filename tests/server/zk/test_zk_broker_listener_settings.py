@@ -156,7 +156,7 @@ async def allow(brokers: Brokers, operation: int, kind: int = CLUSTER, name: str
     brokers.tree.nodes[znode_acls.resource_path(resource)] = znode_acls.encode_acls([right]), 0, 0, 0
     brokers.tree.nodes[change] = znode_acls.encode_acl_change(resource), 0, 0, 0
     brokers.tree.fire(znode_acls.CHANGES[LITERAL])
-    await until(lambda: all(right in [*each._acls.of_pattern(resource)] for each in brokers.servers.values()))
+    await until(lambda: all(right in [*each.watched.acls.of_pattern(resource)] for each in brokers.servers.values()))
 
 
 @story
@@ -252,7 +252,7 @@ async def test_acls_that_a_broker_writes_count_there_and_at_the_others(tmp_path:
             async with await as_user(brokers, authority, "alice") as alice:
                 assert first_error(await alice.send(produce(), 9)) is Errors.NONE
             resource = TOPIC, LITERAL, "t"
-            await until(lambda: [*brokers.servers[2]._acls.of_pattern(resource)])
+            await until(lambda: [*brokers.servers[2].watched.acls.of_pattern(resource)])
             [response] = (await admin.send(s.DescribeAclsRequest(**EVERY_ACL))).resources
             assert (response.resource_name, [each.principal for each in response.acls]) == ("t", ["User:alice"])
             gone = DeleteAclsFilter(**EVERY_ACL)
@@ -301,7 +301,7 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
             assert (response.token_id, response.hmac, response.principal_name) == (made.token_id, made.hmac, "alice")
             expire = s.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
             assert first_error(await admin.send(expire)) is Errors.DELEGATION_TOKEN_OWNER_MISMATCH
-        await until(lambda: brokers.servers[1]._users.token(made.token_id))
+        await until(lambda: brokers.servers[1].watched.users.token(made.token_id))
         security = Security(client_tls(authority.trusted))
         port = brokers.servers[1].ports["SECURE"]
         async with await connect("127.0.0.1", port, security=security) as bearer:
@@ -334,11 +334,11 @@ async def test_a_client_without_the_right_creates_no_topic(tmp_path: Path, autho
         await allow(brokers, DESCRIBE, TOPIC, "new")
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(request, 9)) is NO_TOPIC
-            assert brokers.servers[1]._topic_creation._in_flight == set()
+            assert brokers.servers[1].runtime.requests.topic_creation._in_flight == set()
         await allow(brokers, CREATE)
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(request, 9)) is Errors.UNKNOWN_TOPIC_OR_PARTITION
-            assert brokers.servers[1]._topic_creation._in_flight == {"new"}
+            assert brokers.servers[1].runtime.requests.topic_creation._in_flight == {"new"}
 
 
 @story
@@ -351,7 +351,7 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
         note = f"{znode_tokens.CHANGES}/token_change_0000000001"
         brokers.tree.nodes[note] = b"t1", 0, 0, 0
         brokers.tree.fire(znode_tokens.CHANGES)
-        await until(lambda: brokers.servers[1]._users.token("t1"))
+        await until(lambda: brokers.servers[1].watched.users.token("t1"))
         port, security = brokers.servers[1].ports["SECURE"], Security(client_tls(authority.trusted))
         async with await connect("127.0.0.1", port, security=security) as connection:
             await show_token(connection, "t1", secret_of(KEY.encode(), "t1"))

@@ -1,16 +1,13 @@
 """The option --audit of all servers: the file to which a server appends a line for each request."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from kcore.cli.console import fail
-from kcore.server.broker.broker_server import BrokerServer
 from kcore.server.security.audit import AuditLog
 
-B = TypeVar("B", bound=BrokerServer)
 AuditOption = Annotated[
     Path | None,
     typer.Option("--audit", metavar="FILE", help="Append a JSON line for each request: client, content, outcome."),
@@ -23,10 +20,3 @@ def audit_log(path: Path | None) -> AuditLog | None:
         return None if path is None else AuditLog(path)
     except OSError as error:
         fail(f"--audit {path}: {error.strerror}")
-
-
-def with_audit(make: Callable[[], B], audit: AuditLog | None) -> B:
-    """Makes a broker by `make` and gives it the audit log."""
-    broker = make()
-    broker.audit = audit
-    return broker

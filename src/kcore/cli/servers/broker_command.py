@@ -11,7 +11,7 @@ import typer
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.cli.console import fail
-from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
+from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.forwarding_option import Forwarding, ForwardingOption, routing_of
 from kcore.cli.options.properties_option import option_value, read_broker_listener_settings
@@ -94,10 +94,10 @@ def command(
     if migration is not None and listener_settings.listeners.of_brokers.security.protocol != PLAINTEXT:
         fail(f"--config {ENABLE}=true: brokers that migrate are plaintext among themselves, as their controllers are")
     made = _config_of(broker_id, inter_broker_protocol, others)
-    options: dict[str, Any] = {"rack": rack, "migration": migration, "ordinary_topics": ordinary}
-    options |= {"listener_settings": listener_settings, "session_timeout_ms": session_timeout}
-    options |= {"settings": Settings(set_aside=set_aside), "routing": routing_of(forwarding)}
-    make = partial(with_audit, partial(ZkBrokerServer, made, zookeeper, log_dir, **options), audit_log(audit))
+    server = partial(ZkBrokerServer, made, zookeeper, log_dir, rack=rack, migration=migration, ordinary_topics=ordinary)
+    server = partial(server, listener_settings=listener_settings, session_timeout_ms=session_timeout)
+    server = partial(server, settings=Settings(set_aside=set_aside), routing=routing_of(forwarding))
+    make = partial(server, audit=audit_log(audit))
     raise typer.Exit(asyncio.run(run_until_stopped(make, f"broker {broker_id} listens at port ")))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kcore.cli.options.audit_option import AuditOption, audit_log, with_audit
+from kcore.cli.options.audit_option import AuditOption, audit_log
 from kcore.cli.options.files_option import SharedFilesOption
 from kcore.cli.options.metrics_option import KRAFT_BROKER, MetricsOption, metrics_page
 from kcore.cli.options.properties_option import read_broker_settings
@@ -45,6 +45,6 @@ def command(
     settings = settings._replace(logs=settings.logs._replace(set_aside=set_aside))
     warn_of_others(settings.static, BY_BROKERS, OF_AUTHORIZER)
     page, audit_writer = metrics_page(metrics), audit_log(audit)
-    make = partial(with_audit, partial(KraftBrokerServer, settings), audit_writer)
+    make = partial(KraftBrokerServer, settings, audit_writer)
     began = f"broker {settings.node_id} listens at port "
     raise typer.Exit(run_watched(run_until_stopped(make, began, page, KRAFT_BROKER)))

@@ -1,9 +1,11 @@
 """A broker as a process: the parts that ZooKeeper mode and KRaft mode share.
 
 A request passes `net.server`, throttles and the audit log, then `BrokerRequestHandlers`, which calls the replicas of
-`kcore.broker`. `BrokerServer.perform` performs the replicas' outputs: responses, fetchers, ISR changes, disk failures.
+`kcore.broker`. `BrokerRuntime.perform` performs the replicas' outputs: responses, fetchers, ISR changes, disk failures.
 
-- `broker_server.py`: the process: listeners, background tasks, outputs. `zk_broker/` and `kraft_broker/` extend it.
+- `broker_runtime.py`: performs outputs and runs background tasks. `zk_broker/` and `kraft_broker/` have a process each.
+- `cluster_link.py`: what a broker needs from its cluster; each mode implements it.
+- `broker_listening.py`: the listeners. `controller_requests.py`: ISR changes and producer ids. `background_tasks.py`.
 - `broker_request_handlers.py`: requests of clients and followers.
 - `broker_authorization.py`: checks of rights; refused topics are cut from requests and added to responses.
 - `coordination.py`, `group_coordinators.py`: refusals of requests to group and transaction coordinators.

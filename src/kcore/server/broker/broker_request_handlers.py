@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kcore.broker.replicas.deleting import on_delete_records
 from kcore.broker.replicas.describing import on_describe_producers
@@ -105,34 +105,29 @@ class _Whole:
     described: set[Key] = field(default_factory=set)  # The partitions that DescribeProducers has described already.
 
 
+class HandlerParts(NamedTuple):
+    """What the request handlers of both modes use."""
+
+    manager: ReplicaManager
+    logs: BrokerLogs
+    now_ms: Callable[[], int]  # A monotonic clock.
+    date_ms: Callable[[], int]  # The time of day.
+    replicas: ReplicaRequests
+    next_producer_id: Callable[[], Awaitable[int]]
+    topic_creation: TopicCreation
+    quotas: ByteQuotas
+
+
 class BrokerRequestHandlers(ABC):
     """Handles the requests of clients and followers. A mode adds its view of the cluster and its admin requests."""
 
     authorization: type[BrokerAuthorization] = BrokerAuthorization
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        logs: BrokerLogs,
-        *,
-        now_ms: Callable[[], int],
-        date_ms: Callable[[], int],
-        perform: Callable[[], None],
-        next_producer_id: Callable[[], Awaitable[int]],
-        topic_creation: TopicCreation,
-        quotas: ByteQuotas,
-        authorizer: Authorizer | None = None,
-    ) -> None:
-        """`perform` performs the replicas' outputs, and calls `answer`. `next_producer_id` returns an unused id.
-
-        `now_ms`: a monotonic clock. `date_ms`: the time of day. `authorizer`: None if every client may do everything.
-        """
+    def __init__(self, parts: HandlerParts, authorizer: Authorizer | None = None) -> None:
+        """`authorizer`: None if every client may do everything."""
         self._authorizer = authorizer
-        self._manager, self._logs = manager, logs
-        self._now_ms, self._next_producer_id = now_ms, next_producer_id
-        self._date_ms, self._topic_creation, self.quotas = date_ms, topic_creation, quotas
-        self._replicas = ReplicaRequests(manager, perform)
-        self.answer = self._replicas.answer
+        self._manager, self._logs, self._now_ms, self._date_ms, self._replicas = parts[:5]
+        self._next_producer_id, self._topic_creation, self.quotas = parts[5:]
         self._record_checks = RecordChecks()
 
     @abstractmethod

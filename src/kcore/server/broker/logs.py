@@ -142,7 +142,7 @@ class BrokerLogs:
         metadata log, by default the first one; it must be online. StorageError as in `identify`.
         """
         self.directories = [LogDirectory(path, settings) for path in paths]
-        self.cluster_id = ""  # Set in KRaft mode.
+        self.cluster_id = ""  # In ZooKeeper mode, `claim` sets it.
         self._refusing: dict[Key, LogDirectory] = {}  # The directory that failed to create or delete a partition's log.
         self._is_kraft = node_id is not None
         if node_id is not None:
@@ -160,6 +160,7 @@ class BrokerLogs:
 
         A directory with an unreadable meta.properties goes offline.
         """
+        self.cluster_id = cluster_id
         self._at_start(lambda directory: directory.claim(broker_id, cluster_id))
         found: dict[TopicPartition, LiveLog] = {}
         for directory in self.online:

@@ -41,7 +41,7 @@ class Hooks(NamedTuple):
     """What the directories call in the broker process."""
 
     now_ms: Callable[[], int]
-    failed: Callable[[Sequence[Key] | None], None]  # BrokerServer's `_directories_failed`.
+    failed: Callable[[Sequence[Key] | None], None]  # BrokerRuntime's `directories_failed`.
     heartbeat_now: Callable[[], None]
     stop: Callable[[str], None]  # Stops the broker for the given reason.
 

@@ -46,7 +46,7 @@ def collector(server: KraftBrokerServer) -> Collect:
             *_of_directories(server),
             *_of_requests(server),
             *_of_quotas(server),
-            *metric_families.of_network(server.network),
+            *metric_families.of_network(server.listening.metrics),
             *metric_families.of_loop(current_watched_loop(), at_s),
         ]
 
@@ -66,7 +66,7 @@ async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
     partitions = [*server.manager.partitions.values()]
     for first in range(0, len(partitions), PARTITIONS_AT_ONCE):
         for partition in partitions[first : first + PARTITIONS_AT_ONCE]:
-            for kind in _counted(partition, server.image):
+            for kind in _counted(partition, server.link.image):
                 counts[kind] += 1
         await asyncio.sleep(0)
     return [
@@ -134,7 +134,8 @@ def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _of_quotas(server: KraftBrokerServer) -> Iterable[Family]:
-    quotas, throttles, at_ms = server.handlers.quotas, server.manager.quotas, server.handlers.quotas.requests.now_ms()
+    quotas, throttles = server.handlers.quotas, server.manager.quotas
+    at_ms = quotas.requests.now_ms()
     of_clients = {"Produce": quotas.produce, "Fetch": quotas.fetch, "Request": quotas.requests.rates}
     for kind, rates in of_clients.items():
         name, unit = ("request_time", "percent") if kind == "Request" else ("byte_rate", "bytes a second")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from heapq import merge
 from typing import Any, Final
 
-from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import INTERNAL_TOPICS
 from kcore.errors import DisconnectedError
 from kcore.metadata.acl_codes import TOPIC
@@ -18,6 +17,7 @@ from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.topic_names import reason_invalid
 from kcore.net.limits.work_in_parts import Parts, run_steps
 from kcore.net.server import RequestContext
+from kcore.node.authorization import Authorizer
 from kcore.node.kraft.config_descriptions import Describing
 from kcore.node.kraft.config_kinds import known_kind
 from kcore.node.kraft.node_config import NodeConfig
@@ -41,9 +41,8 @@ from kcore.schema.structure import Message
 from kcore.server import large_descriptions
 from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker import token_requests
-from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers, HandlerParts
 from kcore.server.broker.forwarding import forwarded_apis
-from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
 from kcore.server.kraft_broker.kraft_configs import BrokerConfigs
@@ -198,17 +197,16 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        logs: BrokerLogs,
+        parts: HandlerParts,
         config: NodeConfig,
         image: Callable[[], ClusterImage | None],
-        **callbacks: Any,
+        moves: ReplicaMoves,
+        configs: BrokerConfigs,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """`config`: the broker's settings. `image`: None until replicas follow it. `callbacks`: see the base class."""
-        super().__init__(manager, logs, **callbacks)
-        self._config, self._image = config, image
-        self.moves: ReplicaMoves | None = None  # Set before the first request.
-        self.configs: BrokerConfigs | None = None
+        """`config`: the broker's settings. `image`: None until replicas follow it."""
+        super().__init__(parts, authorizer)
+        self._config, self._image, self.moves, self._configs = config, image, moves, configs
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
         """As BrokerRequestHandlers; DisconnectedError before the first image."""
@@ -231,10 +229,10 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
     def cordoned(self) -> Collection[Uuid]:
         image = self._image()
         level = None if image is None else image.features.get(FEATURE_NAME)
-        if image is None or level is None or self.configs is None:
+        if image is None or level is None:
             return ()
         is_supported = MetadataVersion.of_level(level, self._config.release).cordoned_directories_supported
-        return self.configs.cordoned(image, self._logs.directories) if is_supported else ()
+        return self._configs.cordoned(image, self._logs.directories) if is_supported else ()
 
     async def may_coordinate(self) -> bool:
         """Whether another broker has a directory that is not cordoned, so that internal topics may be placed there.
@@ -258,8 +256,6 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         if isinstance(request, DescribeDelegationTokenRequest):
             return self._describe_tokens(context, request)
         if isinstance(request, AlterReplicaLogDirsRequest):
-            if self.moves is None:
-                raise DisconnectedError(NOT_YET)
             return self.moves.alter(request)
         return None
 

@@ -55,6 +55,7 @@ class LifecycleTasks:
         on_effect: Callable[[Registered | StateChanged], None],
     ) -> None:
         self.machine = machine
+        self.running = asyncio.Event()  # Set once the controller has unfenced the broker.
         self.ended = asyncio.Event()  # Set once the state is SHUTTING_DOWN.
         self._channel, self._now_ms, self._on_effect = channel, now_ms, on_effect
         self._timer: asyncio.TimerHandle | None = None
@@ -87,7 +88,9 @@ class LifecycleTasks:
                 self._on_effect(effect)
             case StateChanged(state):
                 logger.info("broker %s is %s", self.machine.config.broker_id, state.value)
-                if state is BrokerState.SHUTTING_DOWN:
+                if state is BrokerState.RUNNING:
+                    self.running.set()
+                elif state is BrokerState.SHUTTING_DOWN:
                     self.ended.set()
                 self._on_effect(effect)
 

@@ -57,24 +57,22 @@ class Node(NamedTuple):
 
 
 class BrokerMigration:
-    """Within `async with`: registers with the quorum, and retries. First deletes an earlier run's metadata log."""
+    """Within `async with`: registers with the quorum, and retries."""
 
     def __init__(self, settings: MigrationSettings, node: Node, now_ms: Callable[[], int]) -> None:
+        """Deletes an earlier run's metadata log, and opens a new one. StorageError for an unusable directory."""
         self._settings, self._node, self._now_ms = settings, node, now_ms
         self._failures = DirectoryFailures(node.directory_ids.values(), len(node.directory_ids), is_migrating=True)
+        _delete_metadata_log(node.metadata_dir)
+        own = open_log(node.metadata_dir, node.config.broker_id, node.cluster_id, settings.quorum, ZOOKEEPER_RELEASE)
+        self._log_end = LogEnd()
+        self._observer = QuorumRuntime(*own, self._log_end)
+        self._lifecycle = self._new_lifecycle()
+        self._closing = AsyncExitStack()
+        self._closing.callback(own.log.close)
 
     async def __aenter__(self) -> Self:
-        """StorageError for an unusable directory of the metadata log."""
-        node = self._node
-        async with AsyncExitStack() as stack:
-            _delete_metadata_log(node.metadata_dir)
-            metadata = open_log(
-                node.metadata_dir, node.config.broker_id, node.cluster_id, self._settings.quorum, ZOOKEEPER_RELEASE
-            )
-            stack.callback(metadata.log.close)
-            self._log_end = LogEnd()
-            self._observer = QuorumRuntime(*metadata, self._log_end)
-            self._lifecycle = self._new_lifecycle()
+        async with self._closing.pop_all() as stack:
             await stack.enter_async_context(self._observer)
             stack.push_async_callback(self._lifecycle.close)
             self._lifecycle.take(Started())

@@ -4,15 +4,15 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.connection_limits import HEADER_VALUES
 from kcore.net.server import RequestContext
 from kcore.net.versions import answer_of, response_of
+from kcore.node.authorization import Authorizer
 from kcore.node.zk.admin.configs import is_of_all_brokers
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsResponse
@@ -24,9 +24,8 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker.broker_authorization import ZkBrokerAuthorization
-from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers, HandlerParts
 from kcore.server.broker.forwarding import ControllerRelay
-from kcore.server.broker.logs import BrokerLogs
 from kcore.server.cluster_view import ClusterView
 from kcore.server.large_descriptions import described_in_parts
 from kcore.server.zk_broker import zk_security_requests as zk_security
@@ -118,18 +117,19 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        logs: BrokerLogs,
-        cluster_id: str,
+        parts: HandlerParts,
         admin: NodeAdmin,
         security: SecurityAdmin,
         forward: Callable[[Message, int], Awaitable[Message | None]],
-        **callbacks: Any,
+        is_migrated: Callable[[], bool],
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """`forward`: asks one of Kafka's brokers; None if no broker answers. `callbacks`: see the base class."""
-        super().__init__(manager, logs, **callbacks)
-        self._cluster_id, self._admin, self._security, self._forward = cluster_id, admin, security, forward
-        self.is_migrated: Callable[[], bool] = lambda: False  # Whether a KRaft controller controls the brokers.
+        """`forward`: asks one of Kafka's brokers; None if no broker answers.
+
+        `is_migrated`: whether a KRaft controller controls the brokers.
+        """
+        super().__init__(parts, authorizer)
+        self._admin, self._security, self._forward, self._is_migrated = admin, security, forward, is_migrated
 
     async def may_coordinate(self) -> bool:
         return await self._admin.has_coordinators()
@@ -159,7 +159,7 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
     def view(self, listener: str) -> ClusterView:
         """The cluster from UpdateMetadata. Under a KRaft controller, clients get this broker as the controller."""
         table, controller_id = self._manager.cluster.table, self._manager.cluster.controller_id
-        if self.is_migrated():
+        if self._is_migrated():
             controller_id = self._manager.broker_id
         endpoints: tuple[Endpoint, ...] = ()
         rack = None
@@ -168,4 +168,4 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
         offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, listener, controller, self._cluster_id, offline=offline)
+        return ClusterView(table, listener, controller, self._logs.cluster_id, offline=offline)

@@ -1,0 +1,51 @@
+"""Checks the control requests of the controller, and applies them to the replicas."""
+
+from kcore.broker.zk_control.control_requests import ControlRequests, KnownController
+from kcore.protocol_errors import Errors
+from kcore.schema import LeaderAndIsrRequest
+from kcore.schema.structure import Message
+from kcore.server.broker.broker_runtime import BrokerRuntime
+from kcore.server.clock import now_ms
+from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
+from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.wire.column_codec import decode_columns
+from kcore.zookeeper.client import ZookeeperClient
+
+
+class ControlRequestReceiver:
+    """Receives LeaderAndIsr, UpdateMetadata and StopReplica of one broker."""
+
+    def __init__(
+        self,
+        control: ControlRequests,
+        runtime: BrokerRuntime,
+        watched: WatchedSettings,
+        zookeeper: ZookeeperClient,
+        control_plane: str | None,
+    ) -> None:
+        """`control_plane`: the only listener for such requests; None: every listener."""
+        self._control, self._runtime, self._topics = control, runtime, watched.topics
+        self._authorization = ControlRequestAuthorization(
+            self._current_controller, zookeeper, authorizer=watched.authorizer, listener=control_plane
+        )
+
+    def _current_controller(self) -> KnownController:
+        control, controller_id = self._control, self._runtime.manager.cluster.controller_id
+        if controller_id < 0:
+            return KnownController(control.controller_epoch, None)
+        return KnownController(control.controller_epoch, controller_id, control.is_kraft)
+
+    async def answer(self, message: type[Message], version: int, body: memoryview) -> bytes:
+        """The encoded response without its header."""
+        self._authorization.check_size(message, len(body))
+        request = decode_columns(message, version, body)
+        refused = await self._authorization.refusal(request)
+        if refused is not Errors.NONE:
+            return self._control.answer_columns(message, version, request, now_ms(), refused)
+        if message is LeaderAndIsrRequest:  # Read the topics' settings before a replica leads.
+            await self._topics.learn({*request.topic_states.topic_name})
+        answer = self._control.answer_columns(message, version, request, now_ms())
+        self._runtime.perform()
+        if message is LeaderAndIsrRequest:
+            self._runtime.warn_of_internal_topics()
+        return answer
