@@ -12,14 +12,16 @@ from typing import Any
 HERE = Path(__file__).parent
 DATA = HERE / "storms.json"
 KRAFT, KRAFT_4_3, ZK = ("kafka-4.4.0", "kcore-kraft"), ("kafka-4.3.1", "kcore-kraft"), ("kafka-3.9.1-zk", "kcore-zk")
-COMPARED = {"million": KRAFT_4_3, "many-brokers": KRAFT_4_3, "zookeeper": ZK, "zookeeper-300": ZK}
+COMPARED = {"million": KRAFT_4_3, "zookeeper": ZK, "zookeeper-300": ZK}
 """By name of a storm: the two targets that its table in storms.md compares; `KRAFT` where it is not named."""
 RELEASES = ("kafka-3.9.1", "kafka-4.0.2", "kafka-4.1.2", "kafka-4.2.2", "kafka-4.3.1", *KRAFT)
 """The targets of releases.md in KRaft mode, the oldest first."""
 NAMES = {name: f"Kafka {name.removeprefix('kafka-')}" for name in RELEASES[:-1]}
 NAMES |= {"kcore-kraft": "kcore", ZK[0]: "Kafka 3.9.1, ZooKeeper mode", ZK[1]: "kcore, ZooKeeper mode"}
 """How pages and pictures name the targets."""
-_KRAFT_4_3, _RELEASES, _ZK = (" ".join(f"--target {name}" for name in names) for names in (KRAFT_4_3, RELEASES, ZK))
+_KRAFT, _KRAFT_4_3, _RELEASES, _ZK = (
+    " ".join(f"--target {name}" for name in names) for names in (KRAFT, KRAFT_4_3, RELEASES, ZK)
+)
 _CHANGES = "create broker-lost controlled-shutdown"
 COMMANDS = {
     "kraft": f"{_CHANGES} {_RELEASES} --partitions 100k --heap 4g --metadata count --repeat 3",
@@ -27,7 +29,7 @@ COMMANDS = {
     "--metadata count --repeat 3",
     "300-brokers": f"{_CHANGES} {_RELEASES} --brokers 300 --partitions 20k --heap 4g --metadata count --repeat 3",
     "million": f"{_CHANGES} {_KRAFT_4_3} --partitions 1M --heap 5g --metadata count --repeat 3",
-    "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT_4_3} --brokers 1000 "
+    "many-brokers": f"register create heartbeat broker-lost controlled-shutdown {_KRAFT} --brokers 1000 "
     "--partitions 50k --heap 4g --metadata count --repeat 3",
     "zookeeper": f"failover broker-lost controlled-shutdown bounce {_ZK} --partitions 100k --heap 4g --repeat 3",
     "zookeeper-300": f"failover broker-lost controlled-shutdown {_ZK} --brokers 300 --partitions 20k --heap 4g "

@@ -48,7 +48,8 @@ def compared(kafka: Row, kcore: Row) -> str:
         return ""
     one, other = median(kafka["work_ms"]), median(kcore["work_ms"])
     ratios = [mine / its for mine, its in zip(kafka["work_ms"], kcore["work_ms"], strict=False)]
-    return f"{seconds(one)} / {seconds(other)}, {times(one / other)} ({times(min(ratios))} to {times(max(ratios))})"
+    spread = f" ({times(min(ratios))} to {times(max(ratios))})" if len(ratios) > 1 else ""
+    return f"{seconds(one)} / {seconds(other)}, {times(one / other)}{spread}"
 
 
 def both(name: str, show: Callable[[float], str]) -> Callable[[Row, Row], str]:
@@ -106,11 +107,12 @@ def about(storm: Storm) -> str:
     """When and where it was measured, and how many repetitions count."""
     counts = sorted({each["repetitions"] for each in storm["rows"]})
     runs = " or ".join(map(str, counts))
-    return (
+    taken = (
         f"Medians of {runs} repetitions, in which the controllers took turns; in brackets the least and the greatest "
-        f"ratio of a repetition. Measured on {storm['when']} with kcore {storm['versions']['kcore']} on "
-        f"{storm['cores']} cores ({storm['processor']})."
+        "ratio of a repetition."
     )
+    machine = f"kcore {storm['versions']['kcore']} on {storm['cores']} cores ({storm['processor']})"
+    return f"{'A single run.' if counts == [1] else taken} Measured on {storm['when']} with {machine}."
 
 
 def headline(storms: dict[str, Storm]) -> str:

@@ -106,6 +106,24 @@ def test_a_fetch_of_few_records_waits_for_the_next_pass(tmp_path: Path, kind: st
         waiting(running)
 
 
+def test_all_waiting_fetches_are_answered_before_the_next_requests(running: Running, leader: Leader) -> None:
+    """Two connections share a socket, which shows the order of their answers."""
+    ours, theirs = running.pair()
+    for each in (theirs.dup(), theirs):
+        running.adopt_fetches(each, asked())
+    for correlation_id in (1, 2):
+        ours.sendall(asked(correlation_id=correlation_id))
+        waiting(running, correlation_id)
+    ours.sendall(asked(correlation_id=3))
+    leader.append(b"one")
+    leader.flush()
+    found = []
+    for _ in range(3):
+        answer = received(ours, int.from_bytes(received(ours, 4)))
+        found.append(int.from_bytes(answer[:4]))
+    assert sorted(found) == [1, 2, 3] and found[-1] == 3
+
+
 def test_a_new_high_watermark_answers_waiting_fetches(running: Running, leader: Leader) -> None:
     """The high watermark of versions that do not send it is unknown: they are answered at each commit."""
     leader.append(b"one")

@@ -333,3 +333,19 @@ async def served(beat: Message | None = None, fetches: Sequence[Message] = ()) -
 
     async with await serve("127.0.0.1", 0, handler, APIS, limits=QUICK) as server:
         yield server.port, asked
+
+
+@story
+async def test_a_loop_that_has_ended_has_no_connections() -> None:
+    """Though its object is still in use: the next storm of the process needs the descriptors."""
+    ended = asyncio.Event()
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.read() == b""
+        ended.set()
+
+    async with raw_server(talk) as port:
+        async with watching(port, links=[kernel.HEARTBEATS]) as watched:
+            await until(lambda: dict(watched.loop.counters())["connections"] == 1)
+        await asyncio.wait_for(ended.wait(), 30)
+        assert dict(watched.loop.counters())["connections"] == 1

@@ -55,7 +55,7 @@ class Loop:
         """`authenticates`: after "connected" Python calls `say`, and `end_talk` at the end of the authentication."""
 
     def run(self) -> None:
-        """Run until `stop`, without the GIL."""
+        """Run until `stop`, without the GIL; then close all connections."""
 
     def stop(self) -> None:
         """End `run` for good."""

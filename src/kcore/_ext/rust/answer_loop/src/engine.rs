@@ -160,13 +160,15 @@ impl Engine {
         }
     }
 
-    /// Serves one queued connection and answers one waiting fetch; false if no more of either is left.
+    /// Answers one waiting fetch of the current pass, or serves one queued connection; false if no more of either is left.
+    ///
+    /// The pass comes first: the queue has the next requests of observers that the pass has answered.
     pub fn go_on(&mut self, now: i64) -> bool {
-        let next = self.queue.pop_front();
-        if let Some(key) = next {
+        if self.waiting.passes.is_passing() {
+            self.pass(now);
+        } else if let Some(key) = self.queue.pop_front() {
             self.take_turn(key, now);
         }
-        self.pass(now);
         !self.queue.is_empty() || self.waiting.passes.is_passing()
     }
 

@@ -391,6 +391,10 @@ impl Engine {
         None
     }
 
+    pub fn close_all(&mut self) {
+        self.brokers.iter_mut().flat_map(|broker| &mut broker.links).for_each(Link::close);
+    }
+
     pub fn give_up_overdue(&mut self, now: i64) {
         for at in 0..self.brokers.len() * LINKS {
             let (row, which) = (at / LINKS, at % LINKS);

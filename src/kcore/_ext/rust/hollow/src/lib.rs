@@ -188,7 +188,7 @@ impl Loop {
         })
     }
 
-    /// Works until `stop`, without the GIL.
+    /// Works until `stop`, without the GIL; then closes all connections.
     fn run(&self, py: Python<'_>) -> PyResult<()> {
         let done = py.detach(|| {
             let mut poll = self.poll.try_lock().ok_or(None)?;
@@ -201,6 +201,7 @@ impl Loop {
                     self.engine().engine.give_up_overdue(overdue);
                 }
             }
+            self.engine().engine.close_all();
             Ok(())
         });
         done.map_err(|error: Option<std::io::Error>| match error {
