@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from kcore.collector import rare_collections
 from kcore.net.durations import Duration
-from kcore.server.quorum_node import quorum_server as process
+from kcore.server.quorum_node import log_flusher, quorum_runtime, snapshot_writing
 from server.kraft.test_longest_event import Load, measured
 
 WHOLE = Load(partitions=1_000_000, many=50_000)
@@ -24,7 +24,8 @@ ONCE = Load(partitions=20_000, many=1_000)  # Without --benchmark-enable.
 
 def test_a_million_partitions(benchmark: BenchmarkFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=time.thread_time, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
-    monkeypatch.setattr(process, "time", clock)
+    for module in (log_flusher, quorum_runtime, snapshot_writing):
+        monkeypatch.setattr(module, "time", clock)
 
     def run() -> dict[str, Duration]:
         with rare_collections():
