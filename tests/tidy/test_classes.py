@@ -24,7 +24,7 @@ TOO_LARGE = {
 # Classes of kcore.server that still have abstract methods.
 ABSTRACT = {"BrokerRequestHandlers", "NotificationWatcher"}
 # Classes of kcore.server, or else modules, that still call `hasattr` or take keyword arguments of any type.
-UNTYPED = {"broker_authorization.py", "coordination.py", "throttled.py"}
+UNTYPED: set[str] = set()
 STATE = {"asker", "client_id"}  # Attributes that are None at first, and change with each request.
 
 

@@ -32,25 +32,25 @@ class Machine:
         return False
 
 
-def tasks_of(machine: Machine) -> DirectoryTasks:
+def tasks_of(machine: Machine, moves: Any = None) -> DirectoryTasks:
     channel: Any = SimpleNamespace(close=lambda: None)
     logs: Any = SimpleNamespace(online=[])
     placements: Any = SimpleNamespace(directories_of=lambda partitions: [None] * len(partitions))
     hooks = Hooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
     given: Any = machine
-    return DirectoryTasks(given, logs, placements, channel, hooks)
+    return DirectoryTasks(given, logs, placements, channel, hooks, moves)
 
 
 @story
 async def test_the_logs_that_are_found_are_looked_at_once() -> None:
-    tasks, looks = tasks_of(Machine()), 0
+    looks = 0
 
     def found(topic_ids: Any) -> dict[Any, Any]:
         nonlocal looks
         looks += 1
         return {}
 
-    tasks.moves = SimpleNamespace(found_futures=found, perform_output=lambda output: False)
+    tasks = tasks_of(Machine(), SimpleNamespace(found_futures=found, perform_output=lambda output: False))
     for _ in range(3):
         tasks.begin({})
     assert looks == 1

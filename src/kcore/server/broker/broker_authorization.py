@@ -6,6 +6,7 @@ and their fields are those of KafkaApis of 4.3.1 and 3.9.1. Requests to coordina
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from kcore import schema
@@ -250,9 +251,9 @@ def _not_written(topic: Any, error: Errors) -> TopicProduceResponse:
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=rows)
 
 
-def _rows(result: type[Struct], indexes: Iterable[int], error: Errors = NO_TOPIC, **fields: Any) -> list[Any]:
+def _rows(result: Callable[..., Struct], indexes: Iterable[int], error: Errors = NO_TOPIC) -> list[Any]:
     """A result with the error for each partition index."""
-    return [result(partition_index=index, error_code=error, **fields) for index in indexes]
+    return [result(partition_index=index, error_code=error) for index in indexes]
 
 
 def _not_listed(topic: Any) -> ListOffsetsTopicResponse:
@@ -267,12 +268,13 @@ def _no_offset(topic: Any) -> OffsetForLeaderTopicResult:
 
 def _not_deleted(topic: Any) -> DeleteRecordsTopicResult:
     indexes = (each.partition_index for each in topic.partitions)
-    rows = _rows(DeleteRecordsPartitionResult, indexes, low_watermark=-1)
+    rows = _rows(partial(DeleteRecordsPartitionResult, low_watermark=-1), indexes)
     return DeleteRecordsTopicResult(name=topic.name, partitions=rows)
 
 
 def _producers_hidden(topic: Any) -> ProducersTopicResponse:
-    rows = _rows(PartitionResponse, topic.partition_indexes, error_message=OF_TOPIC[1], active_producers=[])
+    hidden = partial(PartitionResponse, error_message=OF_TOPIC[1], active_producers=[])
+    rows = _rows(hidden, topic.partition_indexes)
     return ProducersTopicResponse(name=topic.name, partitions=rows)
 
 

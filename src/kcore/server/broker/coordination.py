@@ -9,6 +9,7 @@ that clients find that leader.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from kcore import schema
@@ -175,8 +176,8 @@ def _describe_transactions(request: schema.DescribeTransactionsRequest, version:
     return schema.DescribeTransactionsResponse(transaction_states=states)
 
 
-def _of_group(response: type[Message], **more: Any) -> Callable[[Any, int, ErrorOf], Message]:
-    return lambda request, version, error_of: response(error_code=error_of(request.group_id, GROUPS), **more)
+def _of_group(response: Callable[..., Message]) -> Callable[[Any, int, ErrorOf], Message]:
+    return lambda request, version, error_of: response(error_code=error_of(request.group_id, GROUPS))
 
 
 def _of_transaction(response: type[Message]) -> Callable[[Any, int, ErrorOf], Message]:
@@ -184,7 +185,7 @@ def _of_transaction(response: type[Message]) -> Callable[[Any, int, ErrorOf], Me
 
 
 _REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorOf], Message]]] = {
-    schema.JoinGroupRequest: _of_group(schema.JoinGroupResponse, protocol_name=""),
+    schema.JoinGroupRequest: _of_group(partial(schema.JoinGroupResponse, protocol_name="")),
     schema.SyncGroupRequest: _of_group(schema.SyncGroupResponse),
     schema.HeartbeatRequest: _of_group(schema.HeartbeatResponse),
     schema.LeaveGroupRequest: _of_group(schema.LeaveGroupResponse),

@@ -66,9 +66,10 @@ class DirectoryTasks:
         placements: ImagePlacements,
         channel: ControllerClient,
         hooks: Hooks,
+        moves: Moves | None = None,
     ) -> None:
-        self.machine = machine
-        self.moves: Moves | None = None  # Set before the first image; None: replicas cannot move.
+        """`moves`: None: replicas cannot move."""
+        self.machine, self._moves = machine, moves
         self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
         self._keys: dict[TopicIdPartition, Key] = {}  # The names of the broker's partitions in the image.
         self._refused: set[TopicIdPartition] = set()  # Partitions with several logs and no rule for which is valid.
@@ -120,8 +121,8 @@ class DirectoryTasks:
             return
         self._has_begun = True
         found = self._logs_found(topic_ids)
-        if self.moves is not None:
-            for key, futures in self.moves.found_futures(topic_ids).items():
+        if self._moves is not None:
+            for key, futures in self._moves.found_futures(topic_ids).items():
                 found.setdefault(key, []).extend(futures)
         partitions = [(topic_ids[key], key[1]) for key in found]
         assigned = self._placements.directories_of(partitions)
@@ -236,7 +237,7 @@ class DirectoryTasks:
         self._set_timer()
 
     def _perform(self, output: Output) -> None:
-        if self.moves is not None and self.moves.perform_output(output):
+        if self._moves is not None and self._moves.perform_output(output):
             return
         match output:
             case CreateReplica(partition, directory_id):

@@ -162,11 +162,16 @@ class KraftBrokerServer:
         channel = controller_client(self.link, own.node_id, "directory-assignments")
         failed, stop = runtime.directories_failed, runtime.tasks.stop
         hooks = Hooks(now_ms, failed, lambda: self.lifecycle.take(HeartbeatNow()), stop)
-        tasks = DirectoryTasks(machine, logs, placements, channel, hooks)
-        tasks.moves = moves = ReplicaMoves(
-            logs, self.manager, machine, MoveHooks(lambda: self.link.loader.image, tasks.fail, tasks.perform, now_ms)
+        moves = ReplicaMoves(logs, self.manager, machine, self._move_hooks())
+        return DirectoryTasks(machine, logs, placements, channel, hooks, moves), moves
+
+    def _move_hooks(self) -> MoveHooks:
+        return MoveHooks(
+            lambda: self.link.loader.image,
+            lambda directory, why: self.directories.fail(directory, why),
+            lambda: self.directories.perform(),
+            now_ms,
         )
-        return tasks, moves
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
         own, logs = self._settings, self.logs

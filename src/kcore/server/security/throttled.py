@@ -95,7 +95,7 @@ def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms
 @cache
 def _place(kind: type[Message], version: int) -> int | None:
     """The position of the throttle time, if nothing of variable size precedes it; None for versions without it."""
-    if not hasattr(kind(), FIELD):
+    if all(each.name != FIELD for each in kind.__fields__):
         return None
 
     def build(throttle_time_ms: int) -> bytes:
