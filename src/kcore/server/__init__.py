@@ -8,6 +8,7 @@ machine. The server performs the outputs of the state machine, and answers.
 - `broker/`: the common part of both brokers. `kraft_broker/`, `zk_broker/`: a broker of each mode.
 - `security/`: authorization, request quotas and the audit log. `properties/`: server.properties. `metrics/`: metrics.
 - `cluster_view.py`: Metadata and DescribeCluster. `answers.py`: responses of controllers.
+- `request_parts.py`, `large_descriptions.py`: requests of many entries, handled in parts.
 - `checked_relay.py`, `envelopes.py`: requests that another node answers.
 
 Brokers import nothing of controllers, and controllers nothing of brokers.

@@ -6,7 +6,7 @@ A request passes `net.server`, throttles and the audit log, then `BrokerRequestH
 - `broker_runtime.py`: performs outputs and runs background tasks. `zk_broker/` and `kraft_broker/` have a process each.
 - `cluster_link.py`: what a broker needs from its cluster; each mode implements it.
 - `broker_listening.py`: the listeners. `controller_requests.py`: ISR changes and producer ids. `background_tasks.py`.
-- `broker_request_handlers.py`: requests of clients and followers.
+- `broker_request_handlers.py`: requests of clients and followers. `replica_requests.py`: those that wait for replicas.
 - `broker_authorization.py`: checks of rights; refused topics are cut from requests and added to responses.
 - `coordination.py`, `group_coordinators.py`: refusals of requests to group and transaction coordinators.
 - `record_checks.py`: checks of large compressed batches in a thread.
