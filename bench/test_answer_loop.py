@@ -50,7 +50,7 @@ def events() -> Iterator[asyncio.AbstractEventLoop]:
 
 def cpu_ns(server: Any) -> int:
     """The CPU time of the controller's thread and of the answer loop's thread."""
-    compiled = server._handlers._compiled
+    compiled = server.handlers._compiled
     own = time.thread_time_ns()
     return own if compiled is None else own + time.clock_gettime_ns(time.pthread_getcpuclockid(compiled._thread.ident))
 
