@@ -64,7 +64,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def fleet(port: int, many: int, links: tuple[int, ...], cluster_id: str) -> AsyncIterator[hollow.Loop]:
     """So many hollow brokers, connected, and silent yet."""
     loop = hollow.Loop(frame_bytes=1 << 24, timeout_ns=MINUTE_NS)
-    thread = threading.Thread(target=loop.run)
+    thread = threading.Thread(target=loop.run, daemon=True)  # A failed benchmark does not end the loop.
     thread.start()
     for broker_id in range(FIRST, FIRST + many):
         beat = frames.heartbeat_frame("a broker", VERSIONS["heartbeat"], broker_id)

@@ -25,7 +25,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def story(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """An async test: it leaves no task behind, no exception that nobody saw, and no illegal state of a connection."""
+    """Runs an async test. Fails if a task is left, an exception is unhandled, or a connection has an illegal state."""
 
     @wraps(test)
     def run(*arguments: Any, **options: Any) -> None:

@@ -27,7 +27,7 @@ from kcore.schema.log_dirs import (
     AssignReplicasToDirsRequest,
 )
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.broker.replica_moves import Hooks, ReplicaMoves
+from kcore.server.broker.replica_moves import MoveHooks, ReplicaMoves
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.live_log import LiveLog, Settings
 from kcore.storage.log.log_directory import LogDirectory
@@ -88,7 +88,7 @@ class MovingBroker:
         failures = DirectoryFailures(online, len(self.paths))
         self.machine = BrokerDirectories(OWN, failures, self.placements, lambda: 1.0)
         self.machine.queue.broker_epoch, self.machine.queue.is_supported = 5, True
-        hooks = Hooks(lambda: self.image, self.fail, self.collect, lambda: self.now_ms)
+        hooks = MoveHooks(lambda: self.image, self.fail, self.collect, lambda: self.now_ms)
         self.moves = ReplicaMoves(self.logs, self.manager, self.machine, hooks)
         self._settle()
         self.machine.catch_up([P] if self.is_held() else [], self.now_ms)

@@ -14,7 +14,7 @@ KEPT: Final = 8  # Transitions that a connection keeps for its story.
 
 
 class ConnectionState(Enum):
-    """What happens with the bytes that the client sends."""
+    """The way in which the server handles the bytes that the client sends."""
 
     ACCEPTED = "Accepted"  # The client has sent nothing yet.
     HANDSHAKING = "Handshaking"  # The TLS handshake waits or runs.

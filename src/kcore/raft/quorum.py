@@ -189,7 +189,7 @@ class Quorum:
         epoch = self.state.epoch
         self._transition(self._resigned_state(epoch, successors, self._election_timeout_at(epoch, now_ms)), event)
 
-    # What transitions share.
+    # The parts that transitions share.
 
     def _follower_state(
         self, epoch: int, leader_id: int, endpoints: Endpoints, voted: ReplicaKey | None, now_ms: int

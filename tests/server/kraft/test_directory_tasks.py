@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
-from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
+from kcore.server.kraft_broker.directory_tasks import DirectoryHooks, DirectoryTasks
 from kcore.types import Uuid
 from net.loops import story
 
@@ -36,7 +36,7 @@ def tasks_of(machine: Machine, moves: Any = None) -> DirectoryTasks:
     channel: Any = SimpleNamespace(close=lambda: None)
     logs: Any = SimpleNamespace(online=[])
     placements: Any = SimpleNamespace(directories_of=lambda partitions: [None] * len(partitions))
-    hooks = Hooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
+    hooks = DirectoryHooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
     given: Any = machine
     return DirectoryTasks(given, logs, placements, channel, hooks, moves)
 

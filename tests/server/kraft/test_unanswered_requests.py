@@ -10,7 +10,7 @@ from kcore.broker.lifecycle.machine import Answered
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.server.kraft_broker import directory_tasks
-from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
+from kcore.server.kraft_broker.directory_tasks import DirectoryHooks, DirectoryTasks
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from net.loops import story
 
@@ -43,7 +43,7 @@ async def test_an_assignment_without_an_answer_closes_its_connection(monkeypatch
     )
     nothing: Any = None
     channel: Any = Channel()
-    hooks = Hooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
+    hooks = DirectoryHooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
     tasks = DirectoryTasks(machine, nothing, nothing, channel, hooks)
     await tasks._ask(AssignReplicasToDirsRequest())
     assert (responses, channel.closed) == ([None], 1)

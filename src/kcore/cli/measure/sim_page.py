@@ -140,5 +140,5 @@ def _coverage(rows: Sequence[Row]) -> str:
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]
     counts = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
     table = html_table(("what", "times", "seeds"), [(line, False) for line in lines])
-    unseen = folded_numbers(bullets(never), f"What never happened, {len(never)}") if never else ""
+    unseen = folded_numbers(bullets(never), f"{len(never):,} events that never happened") if never else ""
     return f'<h2 id="coverage">What happened</h2>{counts}{unseen}{table}'

@@ -12,7 +12,7 @@ from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.leaders import isr
 from kcore.controller.zk.leaders import requested_elections as elections
 from kcore.controller.zk.topics import deletion, deletion_steps, reassignment, topic_changes
-from kcore.controller.zk.zk_context import ControllerContext, Hooks
+from kcore.controller.zk.zk_context import ControllerContext, ControllerHooks
 from kcore.node.zk.admin import acls, quotas, scram
 from kcore.node.zk.admin.configs import alter_configs, describe_configs, replace_configs
 from kcore.schema.structure import Message
@@ -80,7 +80,7 @@ RESUMED: Final[tuple[Callable[[ControllerContext], Steps[None]], ...]] = (
     deletion.resume,
     elections.resume,
 )
-HOOKS: Final = Hooks(
+HOOKS: Final = ControllerHooks(
     brokers_started=(reassignment.resume_for_brokers, deletion.resume_for_brokers),
     deletion_offline=(deletion.fail_replicas,),
     topics_deleted=(reassignment.forget_topics,),

@@ -45,7 +45,7 @@ class LeadersAwaited(NamedTuple):
     response: Callable[[Collection[str]], Message]  # The response, given the topics that have no leader yet.
 
 
-class Hooks(NamedTuple):
+class ControllerHooks(NamedTuple):
     """The functions that continue waiting work after an event of another subject; `handlers.HOOKS` has them."""
 
     # Brokers started, and were sent the partitions that they have replicas of; the argument has their ids.
@@ -79,7 +79,7 @@ class ControllerContext:
     now_ms: int  # When the event is handled, by the server's monotonic clock; deadlines use it.
 
     def __init__(
-        self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: Hooks, acls: ZkAcls | None = None
+        self, config: ControllerConfig, new_uuid: Callable[[], Uuid], hooks: ControllerHooks, acls: ZkAcls | None = None
     ) -> None:
         """`new_uuid` makes topic ids; `acls` is the node's copy of the ACLs, which is unused without an authorizer."""
         self.config, self.new_uuid, self._hooks = config, new_uuid, hooks

@@ -1,4 +1,4 @@
-"""What runs under a target's name: release, JVM, options, properties and jars, as columns of results and a table."""
+"""The build under a target's name: release, JVM, options, properties and jars, as columns of results and a table."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields

@@ -42,7 +42,7 @@ class Holdings:
 
 
 class Held:
-    """What every broker holds at one moment."""
+    """The replicas and leaders of each broker at one moment."""
 
     def __init__(self, table: PartitionTable) -> None:
         self._brokers, count = table.brokers, len(table.brokers.ids)

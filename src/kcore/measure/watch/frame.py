@@ -1,4 +1,4 @@
-"""What `kcore top` shows at one moment, as data: a frame. Its fields are those of `--json`."""
+"""One frame of `kcore top`: everything that it shows at one moment, as data. Its fields are those of `--json`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

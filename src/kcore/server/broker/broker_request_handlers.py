@@ -106,7 +106,7 @@ class _Whole:
 
 
 class HandlerParts(NamedTuple):
-    """What the request handlers of both modes use."""
+    """The arguments that the request handlers of both modes share."""
 
     manager: ReplicaManager
     logs: BrokerLogs

@@ -10,7 +10,10 @@ from kcore.server.security.request_throttle import RequestThrottle
 
 
 class ClusterLink(Protocol):
-    """What a broker needs from its cluster. A migrating broker's link changes from ZooKeeper to a quorum."""
+    """The facts and connections of its cluster that a broker needs.
+
+    A migrating broker's link changes from ZooKeeper to a quorum.
+    """
 
     @property
     def dialer(self) -> Dialer:

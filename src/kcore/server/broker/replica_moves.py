@@ -148,7 +148,7 @@ IDLE_S: Final = 0.05  # The interval of checks for new records of current logs.
 BACKOFF_MS: Final = 1_000  # replica.fetch.backoff.ms
 
 
-class Hooks(NamedTuple):
+class MoveHooks(NamedTuple):
     """Callbacks of the moves to the broker process."""
 
     image: Callable[[], ClusterImage | None]  # The newest image that the replicas follow.
@@ -160,7 +160,9 @@ class Hooks(NamedTuple):
 class ReplicaMoves:
     """The moves of one broker. All methods except `run` return after their disk operations are done."""
 
-    def __init__(self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: Hooks) -> None:
+    def __init__(
+        self, logs: BrokerLogs, manager: ReplicaManager, directories: BrokerDirectories, hooks: MoveHooks
+    ) -> None:
         self._logs, self._manager, self._directories, self._hooks = logs, manager, directories, hooks
         self._copies: dict[TopicIdPartition, FutureCopy] = {}
         self._paused_until_ms = 0  # The end of a pause of all copies.

@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 ANSWER_S: Final = 30.0  # request.timeout.ms
 
 
-class Hooks(NamedTuple):
-    """What the directories call in the broker process."""
+class DirectoryHooks(NamedTuple):
+    """Functions of the broker process that the directories call."""
 
     now_ms: Callable[[], int]
     failed: Callable[[Sequence[Key] | None], None]  # BrokerRuntime's `directories_failed`.
@@ -65,7 +65,7 @@ class DirectoryTasks:
         logs: BrokerLogs,
         placements: ImagePlacements,
         channel: ControllerClient,
-        hooks: Hooks,
+        hooks: DirectoryHooks,
         moves: Moves | None = None,
     ) -> None:
         """`moves`: None: replicas cannot move."""

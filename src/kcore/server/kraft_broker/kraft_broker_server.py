@@ -34,10 +34,9 @@ from kcore.server.broker.broker_runtime import BrokerRuntime, new_replicas
 from kcore.server.broker.cluster_link import controller_client
 from kcore.server.broker.forwarding import ControllerRelay
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.broker.replica_moves import Hooks as MoveHooks
-from kcore.server.broker.replica_moves import ReplicaMoves
+from kcore.server.broker.replica_moves import MoveHooks, ReplicaMoves
 from kcore.server.clock import now_ms, wall_ms
-from kcore.server.kraft_broker.directory_tasks import DirectoryTasks, Hooks
+from kcore.server.kraft_broker.directory_tasks import DirectoryHooks, DirectoryTasks
 from kcore.server.kraft_broker.image_follower import ImageFollower
 from kcore.server.kraft_broker.kraft_broker_request_handlers import KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
@@ -161,7 +160,7 @@ class KraftBrokerServer:
         machine = BrokerDirectories(own.node_id, failures, placements, lambda: random.uniform(0.98, 1.02))
         channel = controller_client(self.link, own.node_id, "directory-assignments")
         failed, stop = runtime.directories_failed, runtime.tasks.stop
-        hooks = Hooks(now_ms, failed, lambda: self.lifecycle.take(HeartbeatNow()), stop)
+        hooks = DirectoryHooks(now_ms, failed, lambda: self.lifecycle.take(HeartbeatNow()), stop)
         moves = ReplicaMoves(logs, self.manager, machine, self._move_hooks())
         return DirectoryTasks(machine, logs, placements, channel, hooks, moves), moves
 

@@ -18,7 +18,7 @@ from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.server.properties.values import QuorumSettings
-from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, Hooks, QuorumRuntime
+from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, QuorumRuntime, RuntimeHooks
 from kcore.server.quorum_node.snapshot_writing import SNAPSHOT_CHECK_S, write_due_snapshot
 from kcore.storage.raft.file_raft_log import DiskRaftLog
 from kcore.storage.raft.raft_dir import DirectoryElections, RaftDirectory
@@ -98,7 +98,7 @@ class MetadataObserver:
 
         `security`: the TLS and SASL settings of connections to the quorum.
         """
-        hooks = Hooks(perform_own=self._perform_own)
+        hooks = RuntimeHooks(perform_own=self._perform_own)
         self.runtime = QuorumRuntime(*own, loader, hooks=hooks, security=security)
         self._loader, self._on_image, self._need, self._release = loader, on_image, need, release
 

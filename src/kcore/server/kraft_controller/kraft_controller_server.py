@@ -44,7 +44,7 @@ from kcore.server.quorum_node.answer_loop import AnswerLoopKind
 from kcore.server.quorum_node.elections import Elections
 from kcore.server.quorum_node.quorum_listener import QuorumListener
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS
-from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, STOP_MS, Hooks, QuorumRuntime
+from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, STOP_MS, QuorumRuntime, RuntimeHooks
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.log_credentials import LogCredentials
 from kcore.storage.raft.raft_dir import random_directory_id
@@ -105,8 +105,8 @@ class KraftServer:
         self._registration = Registration(*own, random, protocol, security.outgoing())
         self.controller.raft.kraft_version_problem = self._why_no_kraft_version
 
-    def _hooks(self) -> Hooks:
-        return Hooks(
+    def _hooks(self) -> RuntimeHooks:
+        return RuntimeHooks(
             answer=lambda response: self.handlers.answer(response),
             fold_progress=lambda: self.handlers.fold_progress(),
             performed=lambda: self.handlers.follow(),

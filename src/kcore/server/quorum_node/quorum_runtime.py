@@ -43,7 +43,7 @@ def _nothing(*_: Any) -> None:
     """The default of a hook."""
 
 
-class Hooks(NamedTuple):
+class RuntimeHooks(NamedTuple):
     """Functions that a runtime calls within its events. The defaults are those of a node without a listener."""
 
     answer: Callable[[SendResponse], None] = _nothing
@@ -54,7 +54,7 @@ class Hooks(NamedTuple):
     taken: Callable[[], None] = _nothing  # Called after each event that did not fail.
 
 
-NO_HOOKS: Final = Hooks()
+NO_HOOKS: Final = RuntimeHooks()
 
 
 class QuorumRuntime:
@@ -71,7 +71,7 @@ class QuorumRuntime:
         elections: Elections,
         machine: StateMachine[Any] | None,
         *,
-        hooks: Hooks = NO_HOOKS,
+        hooks: RuntimeHooks = NO_HOOKS,
         store_cluster_id: Callable[[str], None] | None = None,
         stop_ms: int = STOP_MS,
         security: ListenerSecurity = PLAINTEXT,

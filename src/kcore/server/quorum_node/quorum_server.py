@@ -22,7 +22,7 @@ from kcore.server.quorum_node.elections import Elections
 from kcore.server.quorum_node.features import FeatureUpdates
 from kcore.server.quorum_node.quorum_listener import QuorumListener
 from kcore.server.quorum_node.quorum_request_handlers import LIMITS, QuorumRequestHandlers, described
-from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, STOP_MS, Hooks, QuorumRuntime
+from kcore.server.quorum_node.quorum_runtime import PLAINTEXT, STOP_MS, QuorumRuntime, RuntimeHooks
 from kcore.server.security.audit import AuditLog
 
 
@@ -79,8 +79,8 @@ class QuorumServer:
             answer_loop=answer_loop,
         )
 
-    def _hooks(self) -> Hooks:
-        return Hooks(
+    def _hooks(self) -> RuntimeHooks:
+        return RuntimeHooks(
             answer=lambda response: self.handlers.answer(response),
             fold_progress=lambda: self.handlers.fold_progress(),
             performed=lambda: self.handlers.follow(),

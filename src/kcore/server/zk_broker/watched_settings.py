@@ -1,4 +1,4 @@
-"""What a ZooKeeper-mode broker keeps equal to ZooKeeper by notifications: users, quotas, ACLs, throttles, topics."""
+"""The settings that a ZooKeeper-mode broker follows by notifications: users, quotas, ACLs, throttles and topics."""
 
 from collections.abc import Callable, Iterator
 

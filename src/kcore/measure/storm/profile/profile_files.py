@@ -25,7 +25,7 @@ class Written:
 
     rows: Sequence[ProfileRow] = ()
     drawn: Mapping[str, str] = field(default_factory=dict)  # Flame graphs by the file's name.
-    troubles: Sequence[str] = ()  # What could not be written, a line each.
+    troubles: Sequence[str] = ()  # The files that could not be written, a line each.
     costs: Sequence[str] = ()  # The CPU time of separate sampler processes, a line each.
 
 
