@@ -83,7 +83,7 @@ class PlanError(KcoreError, ValueError):
 
 
 class ClusterFileError(KcoreError, ValueError):
-    """A file that is given as a cluster is neither a ZooKeeper dump nor a raw request with its header."""
+    """The source of a cluster cannot be read, or has no cluster; the message names the source."""
 
 
 class StorageError(KcoreError, OSError, ValueError):

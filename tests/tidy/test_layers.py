@@ -25,7 +25,7 @@ LAYERS = (
     {"controller", "broker"},
     {"kraft", "net", "storage", "zk", "zookeeper"},
     {"files", "server", "sim", "measure/workloads", "measure/report"},
-    {"spark"},
+    {"sources", "spark"},
     {"measure/bench", "measure/hollow", "measure/processes", "measure/watch"},
     {"bench", "measure/designs", "measure/raft_bench", "measure/rivals", "measure/storm"},
     {"cli"},

@@ -6,6 +6,7 @@ change anything, and a recorder sees each change first, so that uncommitted chan
 
 - `table`: the partition table with its topics, brokers and directories, and changes as columns.
 - `image`: the state of a KRaft cluster: records applied, reverted, and written as a snapshot.
+- `shape`: an image as a JSON document that people read, without secrets.
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
 - `newer_records`: records and levels that only a newer release can read.

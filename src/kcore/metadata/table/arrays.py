@@ -1,6 +1,6 @@
 """Converts and checks callers' arrays for the columns of a table."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -54,6 +54,12 @@ def padded(offsets: Array, values: Array) -> Int32s:
     rows = np.full((len(counts), width), NO_BROKER_ROW, np.int32)
     rows[np.arange(rows.shape[1]) < counts[:, None]] = values
     return rows
+
+
+def padded_lists(lists: Sequence[Sequence[int]]) -> Int32s:
+    """Lists of different lengths as a 2-D array padded with -1."""
+    values = np.fromiter((each for one in lists for each in one), np.int32)
+    return padded(np.cumsum([0, *map(len, lists)]), values)
 
 
 def widened(rows: Array, width: int, fill: int = NO_BROKER_ROW) -> Array:

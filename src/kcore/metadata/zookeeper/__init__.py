@@ -4,6 +4,6 @@
 - `znode_topics.py`, `znode_states.py`: assignments and states of many partitions at once.
 - `znode_brokers.py`, `znode_acls.py`, `znode_tokens.py`, `znode_names.py`: the other subjects.
 - `znode_operations.py`: reads and conditional writes as data.
-- `zookeeper_dump.py`: a dump of the tree as a cluster.
+- `zookeeper_dump.py`: a dump of the tree as a cluster. `znode_image.py`: znodes as an image, with settings.
 - `request_columns.py`: UpdateMetadata and LeaderAndIsr as a cluster. `merge.py`: merges an UpdateMetadata into a table.
 """

@@ -6,7 +6,7 @@ ZkData.scala of 3.9.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, decode_broker
 from kcore.metadata.zookeeper.znode_json import parse_integer
+from kcore.metadata.zookeeper.znode_operations import Node
 from kcore.metadata.zookeeper.znode_states import decode_states, texts_of
 from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
 from kcore.types import ZERO_UUID
@@ -29,15 +30,6 @@ _LINE: Final = (
     r"(/[^\t]*)\tversion=([0-9]+) cversion=-?[0-9]+ czxid=([0-9]+) mzxid=[0-9]+(?: ephemeralOwner=\w+)?\t(.*)"
 )
 _NO_STATE: Final = znodes.encode_state(PartitionStateNode(NO_LEADER, NO_EPOCH, (), NO_EPOCH))
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A node in the dump."""
-
-    version: int  # For a state node the partition epoch.
-    czxid: int  # For a broker's node the broker epoch (KIP-380).
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +47,11 @@ def parse_zookeeper_dump(text: str) -> ZookeeperDump:
     A partition without a state node has no leader, an empty ISR and epochs -1. A broker that is only a replica, but not
     registered, is not live. TableError names the line or node that Kafka would not write.
     """
-    nodes = _nodes(text)
+    return cluster_of_znodes(parse_znodes(text))
+
+
+def cluster_of_znodes(nodes: Mapping[str, Node]) -> ZookeeperDump:
+    """The cluster in znodes by path, as `parse_zookeeper_dump`."""
     if znodes.BROKER_IDS not in nodes or znodes.TOPICS not in nodes:
         raise TableError("not a ZooKeeper dump of Kafka: no /brokers/ids, /brokers/topics")
     controller, epoch = nodes.get(znodes.CONTROLLER), nodes.get(znodes.CONTROLLER_EPOCH)
@@ -66,7 +62,8 @@ def parse_zookeeper_dump(text: str) -> ZookeeperDump:
     )
 
 
-def _nodes(text: str) -> dict[str, Node]:
+def parse_znodes(text: str) -> dict[str, Node]:
+    """The znodes of a dump by path."""
     if not isinstance(text, str):
         raise TableError(f"a ZooKeeper dump is text, not {type(text).__name__}")
     nodes = {}
@@ -79,19 +76,19 @@ def _nodes(text: str) -> dict[str, Node]:
         path, version, czxid, data = match.groups()
         try:
             path.encode()
-            nodes[path] = Node(int(version), int(czxid), data.encode())
+            nodes[path] = Node(data.encode(), int(version), int(czxid))
         except UnicodeEncodeError as error:
             reason = f"a lone surrogate, {error.object[error.start]!r}: read the dump as UTF-8"
             raise TableError(f"line {number}, {path!r:.60}: {reason}") from None
     return nodes
 
 
-def _children(nodes: dict[str, Node], parent: str) -> list[str]:
+def _children(nodes: Mapping[str, Node], parent: str) -> list[str]:
     prefix = f"{parent}/"
     return [path[len(prefix) :] for path in nodes if path.startswith(prefix) and "/" not in path[len(prefix) :]]
 
 
-def _arrays(nodes: dict[str, Node]) -> TableArrays:
+def _arrays(nodes: Mapping[str, Node]) -> TableArrays:
     topics = {
         name: znodes.decode_topic(name, nodes[znodes.topic_path(name)].data)
         for name in sorted(_children(nodes, znodes.TOPICS))
@@ -129,7 +126,7 @@ def _moves(
     return {row: list(brokers) for row, brokers in moves if brokers}
 
 
-def _brokers(nodes: dict[str, Node], named: set[int]) -> BrokerTable:
+def _brokers(nodes: Mapping[str, Node], named: set[int]) -> BrokerTable:
     paths = {
         parse_integer(f"{znodes.BROKER_IDS}/{name}", name): f"{znodes.BROKER_IDS}/{name}"
         for name in _children(nodes, znodes.BROKER_IDS)
