@@ -33,7 +33,7 @@ def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
 
 
 def test_a_failing_cell_is_a_row_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch):
-    def breaks_at_100(cell: Cell, cluster: bytes | None) -> list[object]:
+    def breaks_at_100(cell: Cell, cluster: object) -> list[object]:
         if cell.partitions == 100:
             raise ValueError("no table of 100")
         return setup(cell, cluster)
@@ -47,7 +47,7 @@ def test_a_failing_cell_is_a_row_and_the_others_go_on(monkeypatch: pytest.Monkey
 
 
 def test_cells_at_hand_survive_an_interruption(monkeypatch: pytest.MonkeyPatch):
-    def stops_at_10(cell: Cell, cluster: bytes | None) -> list[object]:
+    def stops_at_10(cell: Cell, cluster: object) -> list[object]:
         if cell.partitions == 10:
             raise KeyboardInterrupt
         return setup(cell, cluster)

@@ -7,8 +7,10 @@ from kcore.measure.workloads import measure
 from kcore.measure.workloads.catalog import WORKLOADS
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import run_cell
+from kcore.metadata.table.partition_table import PartitionTable
 
-DUMP = (DATA / "samples" / "zk39-scenario" / "1-created.zk.txt").read_bytes()
+DUMP = (DATA / "samples" / "zk39-scenario" / "1-created.zk.txt").read_text()
+CLUSTER = PartitionTable.from_zookeeper_dump(DUMP)
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +18,7 @@ def few_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "BUDGET_NS", 0)
 
 
-def digests(workload: str, cluster: bytes | None = None, **given: int) -> dict[str, str]:
+def digests(workload: str, cluster: PartitionTable | None = None, **given: int) -> dict[str, str]:
     sizes = {"partitions": 300, "brokers": 7, "seed": 1, "repetition": 0} | given
     rows = run_cell(Cell(workload, **sizes), cluster)
     assert [row["error"] for row in rows if row.get("error")] == []
@@ -34,8 +36,8 @@ def test_a_workload_gives_the_same_for_the_same_seed_alone(workload: str):
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_workload_runs_on_a_real_cluster_as_it_is_and_scaled_up(workload: str):
-    assert digests(workload, DUMP, partitions=4, brokers=3).keys() == digests(workload).keys()
-    assert digests(workload, DUMP, partitions=90, brokers=8).keys() == digests(workload).keys()
+    assert digests(workload, CLUSTER, partitions=4, brokers=3).keys() == digests(workload).keys()
+    assert digests(workload, CLUSTER, partitions=90, brokers=8).keys() == digests(workload).keys()
 
 
 def test_objects_and_columns_are_the_same_bytes_both_ways():
@@ -58,7 +60,7 @@ def test_shapes_shrink_on_the_wire_with_kip_380():
 
 
 def test_a_failing_set_up_is_a_row():
-    [row] = run_cell(Cell("election", 4, 2, 1, 0), DUMP)
+    [row] = run_cell(Cell("election", 4, 2, 1, 0), CLUSTER)
     assert row["operation"] == "" and row["error"].startswith("TableError: the cluster has 3 brokers: 2 are too few")
 
 

@@ -1,6 +1,7 @@
 """Loads a cluster from a file or folder: a shape, a ZooKeeper dump, a raw control request, or Kafka's metadata log."""
 
 from pathlib import Path
+from typing import Final
 
 from kcore.errors import ClusterFileError, DecodeError, KcoreError, TableError
 from kcore.metadata.image.image import ClusterImage
@@ -17,7 +18,7 @@ from kcore.storage.tools.foreign import file_of_zookeeper
 from kcore.wire.codec import decode
 from kcore.wire.column_codec import decode_columns
 
-_MOST_TAGGED_BYTES = 1024  # Of a request header's tagged fields.
+_MOST_TAGGED_BYTES: Final = 1024  # A request header's tagged fields have at most so many.
 
 
 def image_of_path(path: Path) -> ClusterImage:

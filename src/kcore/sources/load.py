@@ -22,10 +22,10 @@ _ADDRESS: Final = re.compile(r"\s*(?:\[([^\]]*)\]|([^/:,\s]+)):(\d{1,5})\s*")
 def load_cluster(source: str | Path, *, command_config: str | Path | None = None) -> ClusterImage:
     """The cluster of a source: tables of partitions, topics, brokers and directories, settings, and what else it has.
 
-    `source`: a KRaft snapshot, segment, metadata log folder or log directory; a ZooKeeper dump; a raw LeaderAndIsr or
-    UpdateMetadata request; a shape file; zk://HOST:PORT,.../CHROOT; or HOST:PORT,... of brokers. `command_config` is a
-    file with a client's TLS and SASL settings, for brokers. Must not be called in an event loop. ClusterFileError names
-    the source.
+    `source` is a path, zk://HOST:PORT,.../CHROOT, or HOST:PORT,... of brokers. A path leads to a KRaft snapshot or
+    segment, a folder with a metadata log, a ZooKeeper dump, a shape file, or a raw control request. `command_config` is
+    a file with a client's TLS and SASL settings, for brokers. Must not be called in an event loop. ClusterFileError
+    names the source.
     """
     try:
         return _load(source, command_config)

@@ -6,6 +6,7 @@ from kcore.extras import needs
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import run_cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.spark.place import batch_of, place
 from kcore.spark.progress import OnProgress, Progress, silent
 
@@ -16,7 +17,9 @@ with needs("arrow"):
 class LocalRunner:
     """Runs cells without Spark."""
 
-    def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
+    def run(
+        self, cells: Sequence[Cell], cluster: PartitionTable | None = None, on_progress: OnProgress = silent
+    ) -> pa.Table:
         """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells."""
         batches: list[pa.RecordBatch] = []
         try:

@@ -8,6 +8,7 @@ from kcore.extras import needs
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import failed_row, run_cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.spark.failures import is_spark_at_fault
 from kcore.spark.pieces import outcomes
 from kcore.spark.place import batch_of, place
@@ -19,7 +20,7 @@ with needs("spark"):
     from pyspark.sql import SparkSession
 
 
-def run_task(cluster: "Broadcast[bytes | None]", cell: Cell) -> pa.RecordBatch:
+def run_task(cluster: "Broadcast[PartitionTable | None]", cell: Cell) -> pa.RecordBatch:
     """Runs one cell and returns its rows; runs on the executor."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else None
@@ -32,7 +33,9 @@ class SparkRunner:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
 
-    def run(self, cells: Sequence[Cell], cluster: bytes | None = None, on_progress: OnProgress = silent) -> pa.Table:
+    def run(
+        self, cells: Sequence[Cell], cluster: PartitionTable | None = None, on_progress: OnProgress = silent
+    ) -> pa.Table:
         """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells.
 
         A cell that ends its worker or loses its executor gives a row with the error. `run_cell` itself turns a Python

@@ -15,6 +15,7 @@ from rich.markup import escape
 from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import bench_options
+from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError
@@ -28,6 +29,7 @@ from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load
 from kcore.measure.report.units import parse_counts
 from kcore.measure.workloads.catalog import WORKLOADS, operations_of
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.spark.progress import Progress
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def command(
     repeat: bench_options.Repeat = None,
     seed: bench_options.Seed = None,
     cluster: bench_options.Cluster = None,
+    command_config: CommandConfigOption = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/bench-<time>.")] = None,
     overwrite: Overwrite = False,
     conf: Conf = None,
@@ -80,14 +83,14 @@ def command(
     layout = {"partitions_per_topic": partitions_per_topic, "replication_factor": replication_factor}
     replicas = {"racks": racks, "isr": isr, "brokers_gone": brokers_gone}
     runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
-    wanted = effective_plan(plan, cluster, **sizes, **layout, **replicas, **runs)
+    wanted, table = effective_plan(plan, cluster, command_config, **sizes, **layout, **replicas, **runs)
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
     spark = None if no_spark else settings_of(master, conf, archives)
     is_default = wanted == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
     ending = storm_plan(storm, with_kafka, is_default, repeat, seed)
-    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, storm=ending))
+    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, storm=ending, cluster=table))
 
 
 def list_workloads(as_json: bool) -> None:
@@ -105,20 +108,23 @@ def list_workloads(as_json: bool) -> None:
         say(f"\nA plan (TOML) names workloads; built-in plans: {', '.join(BUILT_IN)} (--print-plan shows one).")
 
 
-def effective_plan(plan: str, cluster: str | None, **options: Any) -> Plan:
-    """The plan with the options applied; ends the command with exit code 2 if the plan is missing or invalid."""
+def effective_plan(
+    plan: str, cluster: str | None, command_config: Path | None, **options: Any
+) -> tuple[Plan, PartitionTable | None]:
+    """The plan with the options applied, and its cluster; ends the command with exit code 2 if one is invalid."""
     try:
-        wanted = Plan.of(plan)
-        if cluster is not None:
-            wanted = replace(wanted, cluster=cluster)
-            if options["partitions"] is None:
-                wanted = job.as_it_is(wanted)
+        wanted, table = Plan.of(plan), None
+        wanted = replace(wanted, cluster=cluster or wanted.cluster)
+        if wanted.cluster is not None:
+            table = job.read_cluster(wanted.cluster, command_config)
+            if cluster is not None and options["partitions"] is None:
+                wanted = job.as_it_is(wanted, table)
         sizes = {name: _counts(name, options[name]) for name in ("partitions", "brokers", "topics")}
         if topics := sizes.pop("topics"):
             if len(topics) > 1:
                 raise PlanError(f"--topics: {options['topics']!r} is more than one count")
             options["topics"] = topics[0]
-        return wanted.with_options(**options | sizes)
+        return wanted.with_options(**options | sizes), table
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
 
@@ -156,6 +162,7 @@ def run(
     *,
     overwrite: bool = False,
     storm: "StormPlan | None" = None,
+    cluster: PartitionTable | None = None,
 ) -> Exit:
     """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process."""
     console = wide_console(stderr=as_json)
@@ -163,10 +170,8 @@ def run(
     if storm is not None:
         results_directory(directory / STORM, "storm", overwrite)
     try:
-        if plan.cluster is not None:
-            job.read_cluster(plan.cluster)  # An invalid file ends the command with one line.
         load = load_before()
-        table = _measure(plan, spark, console)
+        table = _measure(plan, spark, console, cluster)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
     rows = table.to_pylist()
@@ -190,10 +195,10 @@ def run(
     return found
 
 
-def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.Table:
+def _measure(plan: Plan, wanted: SparkSettings | None, console: Console, cluster: PartitionTable | None) -> pa.Table:
     if wanted is None:
         with progress_display(console, len(plan.cells()), None) as on_progress:
-            return job.run(plan, on_progress=on_progress)
+            return job.run(plan, on_progress=on_progress, cluster=cluster)
     troubles: list[str] = []
     with session_on(wanted) as spark, progress_display(console, len(plan.cells()), wanted.master) as on_progress:
 
@@ -202,7 +207,7 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console) -> pa.T
                 troubles.append(progress.trouble)
             on_progress(progress)
 
-        table = job.run(plan, spark, watch)
+        table = job.run(plan, spark, watch, cluster)
     for trouble in troubles:
         console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
     return table

@@ -30,9 +30,9 @@ Duration = Annotated[
 Cluster = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE",
-        help="A ZooKeeper dump or a raw request with its header, in place of generated clusters; "
-        "--partitions and --brokers scale it up.",
+        metavar="SOURCE",
+        help="A real cluster in place of generated ones: a metadata log, snapshot, ZooKeeper dump, raw request or "
+        "shape file, zk://HOST:PORT, or HOST:PORT,... of brokers. --partitions and --brokers scale it.",
     ),
 ]
 Storm = Annotated[

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from kcore.errors import ClusterFileError, FileKindError, StorageError
+from kcore.errors import ClusterFileError
 from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.bench_results import in_order
 from kcore.measure.report.machine import Load, described_jvm, facts
 from kcore.measure.report.result_files import with_facts
 from kcore.measure.workloads.cell import Cell
-from kcore.measure.workloads.clusters import cluster_size
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.sources.load import load_cluster
 from kcore.spark.local_runner import LocalRunner
 from kcore.spark.progress import OnProgress, silent
-from kcore.storage.files import MOST_CLUSTER_FILE, read_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,48 +25,42 @@ if TYPE_CHECKING:
 class Runner(Protocol):
     """Runs the cells of a plan: LocalRunner or SparkRunner."""
 
-    def run(self, cells: list[Cell], cluster: bytes | None, on_progress: OnProgress) -> pa.Table: ...
+    def run(self, cells: list[Cell], cluster: PartitionTable | None, on_progress: OnProgress) -> pa.Table: ...
 
 
 def run(
     plan: Plan | Mapping[str, Any] | str | Path = "default",
     spark: "SparkSession | None" = None,
     on_progress: OnProgress = silent,
+    cluster: PartitionTable | None = None,
 ) -> pa.Table:
     """Runs a plan (a Plan, a mapping, a built-in plan's name or a file), on Spark if a session is given.
 
+    `cluster`: that of the plan's source, if the caller has read it already.
+
     Returns one row per operation and cell, in `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is one
     row with its error. The schema's metadata has the machine, versions and plan. Raises PlanError or ClusterFileError
-    if the plan or its cluster file is invalid.
+    if the plan or its cluster is invalid.
     """
     wanted = Plan.of(plan)
-    cluster = read_cluster(wanted.cluster) if wanted.cluster is not None else None
+    if wanted.cluster is not None and cluster is None:
+        cluster = read_cluster(wanted.cluster)
     before = Load.now()
     table = _runner(spark).run(wanted.cells(), cluster, on_progress)
     return with_facts(in_order(table), facts(before) | _how(wanted, spark))
 
 
-def read_cluster(path: str) -> bytes:
-    """The content of a cluster file; ClusterFileError if the file contains no cluster."""
-    try:
-        content = read_bytes(path, MOST_CLUSTER_FILE)
-    except (FileKindError, StorageError) as error:
-        raise ClusterFileError(str(error) if path in str(error) else f"{path}: {error}") from None
-    except OSError as error:
-        raise ClusterFileError(f"{path}: {error.strerror}") from None
-    try:
-        cluster_size(content)
-    except ClusterFileError as error:
-        raise ClusterFileError(f"{path}: {error}") from None
-    return content
+def read_cluster(source: str, command_config: str | Path | None = None) -> PartitionTable:
+    """The partitions of a source as `load_cluster` takes it; ClusterFileError if it has no cluster that can be used."""
+    table = load_cluster(source, command_config=command_config).table
+    if not table.partition_count or not table.brokers.live.any():
+        raise ClusterFileError(f"{source}: the cluster has no partition, or no live broker")
+    return table
 
 
-def as_it_is(plan: Plan) -> Plan:
-    """The plan with the size of its cluster file in place of its own sizes."""
-    if plan.cluster is None:
-        return plan
-    partitions, brokers = cluster_size(read_cluster(plan.cluster))
-    sizes: dict[str, Any] = {"partitions": (partitions,), "brokers": (brokers,)}
+def as_it_is(plan: Plan, cluster: PartitionTable) -> Plan:
+    """The plan with the size of the cluster in place of its own sizes."""
+    sizes: dict[str, Any] = {"partitions": (cluster.partition_count,), "brokers": (len(cluster.brokers),)}
     return replace(plan, workloads=tuple(replace(workload, **sizes) for workload in plan.workloads))
 
 

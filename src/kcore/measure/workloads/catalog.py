@@ -10,6 +10,7 @@ from kcore.measure.workloads import fan_out_workload as fan_out
 from kcore.measure.workloads import shapes_workload as shapes
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.measure import Operation
+from kcore.metadata.table.partition_table import PartitionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Workload:
 
     name: str
     summary: str
-    setup: Callable[[Cell, bytes | None], list[Operation]]
+    setup: Callable[[Cell, PartitionTable | None], list[Operation]]
     has_cluster: bool = True  # If False, a plan's keys about clusters do not apply.
 
 

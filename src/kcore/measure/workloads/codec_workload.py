@@ -9,6 +9,7 @@ from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.clusters import cluster_of
 from kcore.measure.workloads.measure import Operation
 from kcore.measure.workloads.messages import leader_and_isr, update_metadata
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.wire.codec import decode, encode
 from kcore.wire.column_codec import decode_columns, encode_columns
 from kcore.wire.columns import Columns
@@ -18,7 +19,7 @@ LEADER_AND_ISR_VERSIONS = (2, 7)  # The first after KIP-380, and the newest.
 UPDATE_METADATA_VERSIONS = (5, 8)
 
 
-def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+def setup(cell: Cell, cluster: PartitionTable | None) -> list[Operation]:
     """The operations. All results of a version are the message's bytes, so that their digests are equal."""
     table = cluster_of(cell, cluster)
     messages = ((leader_and_isr, LEADER_AND_ISR_VERSIONS), (update_metadata, UPDATE_METADATA_VERSIONS))

@@ -4,6 +4,7 @@ import numpy as np
 
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.measure import Operation
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication.divergence import end_offset_for_epoch, truncation_offsets
 from kcore.replication.epochs import EpochTables
 from kcore.types import Int32s, Int64s
@@ -16,8 +17,8 @@ A_HIGH_WATERMARK = 8
 AN_ANSWER = 12
 
 
-def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
-    """Leaders with 20 epochs each, and followers that diverge from them. A cluster file has no logs: it is ignored."""
+def setup(cell: Cell, cluster: PartitionTable | None) -> list[Operation]:
+    """Leaders with 20 epochs each, and followers that diverge from them. A real cluster has no logs: it is ignored."""
     random = np.random.default_rng(cell.seed)
     leader = leaders(cell.partitions, random)
     follower = followers(leader, random)

@@ -14,7 +14,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.replication.elect import kraft_elect, zookeeper_elect
 
 
-def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+def setup(cell: Cell, cluster: PartitionTable | None) -> list[Operation]:
     """The loss of a live broker, also with mixed states and in KRaft; preferred leaders return; a full scan."""
     table = cluster_of(cell, cluster)
     row = middle_broker(table)

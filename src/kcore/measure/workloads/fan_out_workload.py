@@ -12,6 +12,7 @@ from kcore.measure.workloads.changes import arrays_of, moved_bytes
 from kcore.measure.workloads.clusters import cluster_of
 from kcore.measure.workloads.election_workload import middle_broker
 from kcore.measure.workloads.measure import Operation
+from kcore.metadata.table.partition_table import PartitionTable
 
 CONTROLLER_ID, CONTROLLER_EPOCH = 1, 1
 Sent: TypeAlias = tuple[ControlRequest, list[list[bytes | memoryview]]]  # A request, and its buffers for each broker.
@@ -53,7 +54,7 @@ class Story:
         return self.requests()
 
 
-def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+def setup(cell: Cell, cluster: PartitionTable | None) -> list[Operation]:
     """The operations of both events, each for a broker in the middle."""
     controller = ZkController(CONTROLLER_ID, CONTROLLER_EPOCH, cluster_of(cell, cluster))
     row = middle_broker(controller.table)

@@ -11,14 +11,15 @@ from kcore.measure.workloads.catalog import WORKLOADS
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.measure import Measurement, Operation, measure
 from kcore.measure.workloads.memory import process_peak
+from kcore.metadata.table.partition_table import PartitionTable
 
 Row = dict[str, Any]
 
 
-def run_cell(cell: Cell, cluster: bytes | None = None) -> list[Row]:
+def run_cell(cell: Cell, cluster: PartitionTable | None = None) -> list[Row]:
     """Measures every operation of the cell's workload: one row each, or one row with the error.
 
-    `cluster`: the content of a cluster file, in place of a generated cluster (see `clusters.py`).
+    `cluster`: a real cluster in place of a generated one; the cell works on a copy.
     """
     started_ms = time.time_ns() // 1_000_000
     start = time.perf_counter_ns()

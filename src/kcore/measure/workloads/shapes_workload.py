@@ -9,6 +9,7 @@ from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.clusters import cluster_of
 from kcore.measure.workloads.measure import Operation
 from kcore.measure.workloads.messages import leader_and_isr, memory_of, stop_replica, update_metadata
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.schema.structure import Message
 from kcore.wire.codec import decode, encode
 from kcore.wire.column_codec import decode_columns, encode_columns
@@ -17,7 +18,7 @@ from kcore.wire.columns import Columns
 SHAPES = ((leader_and_isr, (1, 2)), (update_metadata, (4, 5)), (stop_replica, (0, 1)))  # Before and after KIP-380.
 
 
-def setup(cell: Cell, cluster: bytes | None) -> list[Operation]:
+def setup(cell: Cell, cluster: PartitionTable | None) -> list[Operation]:
     """Operations that decode every shape, as columns and as objects; their sizes matter more than their times."""
     table = cluster_of(cell, cluster)
     return [
