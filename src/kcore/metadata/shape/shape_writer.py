@@ -80,7 +80,8 @@ def _partitions(table: PartitionTable, name: str) -> Iterator[dict[str, Any]]:
         values = (*(state.partition, state.isr, state.leader, state.leader_epoch, state.partition_epoch),
                   *(state.controller_epoch, state.leader_recovery_state, state.adding, state.removing))  # fmt: skip
         given = {key: value for (key, default), value in zip(usual.items(), values, strict=True) if value != default}
-        found: dict[str, Any] = {"replicas": state.replicas, **given}
+        lists = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+        found: dict[str, Any] = {"replicas": list(state.replicas), **lists}
         if directories is not None and any(places := directories[row, : len(state.replicas)].tolist()):
             found["directories"] = places
         for key, column in (("elr", table.elr__pi), ("lastKnownElr", table.last_known_elr__pi)):

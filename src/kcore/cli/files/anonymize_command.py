@@ -1,0 +1,77 @@
+"""`kcore anonymize`: writes a cluster's shape with tokens in place of names, so that it can leave the company."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kcore.cli.console import fail, say
+from kcore.cli.options.command_config import CommandConfigOption
+from kcore.errors import KcoreError
+from kcore.measure.report.exits import Exit
+from kcore.metadata.shape import anonymous
+from kcore.metadata.shape.shape_writer import shape_of, shape_text
+from kcore.sources.load import load_cluster
+from kcore.storage.files import is_there, read_text
+
+KEY_SUFFIX: Final = ".key"
+
+
+def command(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The cluster, as for `kcore bench --cluster`.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The shape file to write (JSON).")],
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The secret key; made if the file does not exist. Default: OUT.key."),
+    ] = None,
+    keep_broker_ids: Annotated[
+        bool, typer.Option("--keep-broker-ids", help="Keep broker ids in place of numbers from 1 in their order.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it exists.")] = False,
+    command_config: CommandConfigOption = None,
+) -> None:
+    """Write a cluster's shape without its names: tokens replace names, hosts, principals, ids and texts.
+
+    Sizes and structure stay. The same key gives the same tokens; keep the key to yourself. Exit code: 0 good, 2 usage.
+    """
+    raise typer.Exit(
+        run(source, out, key or out.with_name(out.name + KEY_SUFFIX), keep_broker_ids, overwrite, command_config)
+    )
+
+
+def run(
+    source: str, out: Path, key_file: Path, keep_broker_ids: bool, overwrite: bool, command_config: Path | None
+) -> Exit:
+    """Writes the file, and says what is kept, replaced and left out."""
+    if is_there(out) and not overwrite:
+        fail(f"{out}: the file exists: give another name, or --overwrite")
+    try:
+        document = shape_of(load_cluster(source, command_config=command_config))
+        secret = key_of(key_file)
+        shown = anonymous.anonymized(document, secret, keep_broker_ids=keep_broker_ids)
+        with out.open("w", encoding="utf-8") as file:
+            file.writelines(shape_text(shown))
+    except (KcoreError, OSError) as error:
+        fail(str(error))
+    for what, text in anonymous.summary(document, shown).items():
+        say(f"{what}: {text}")
+    say(f"{out} may leave the company; {key_file} may not: with it names can be guessed")
+    return Exit.GOOD
+
+
+def key_of(path: Path) -> bytes:
+    """The key in a file; a new one, which only the user may read, if there is no file."""
+    if not is_there(path):
+        made = secrets.token_hex(anonymous.KEY_BYTES)
+        path.touch(mode=0o600, exist_ok=False)
+        path.write_text(made + "\n", encoding="ascii")
+        return bytes.fromhex(made)
+    text = read_text(path).strip()
+    try:
+        found = bytes.fromhex(text)
+    except ValueError:
+        found = b""
+    if len(found) != anonymous.KEY_BYTES:
+        fail(f"{path}: a key is {2 * anonymous.KEY_BYTES} hexadecimal digits: give another --key FILE")
+    return found

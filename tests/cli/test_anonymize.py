@@ -1,0 +1,45 @@
+"""`kcore anonymize` writes a shape file and a key, says what it keeps, and refuses bad input in one line."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from cases import DATA
+from cli.invoking import kcore
+
+DUMP = DATA / "samples/zk39-scenario/3-broker3-back.zk.txt"
+
+
+def test_the_file_the_key_and_what_is_said(tmp_path: Path) -> None:
+    out = tmp_path / "shape.json"
+    done = kcore("anonymize", DUMP, out)
+    assert done.exit_code == 0, done.output
+    kept, replaced, left_out, last = done.stdout.splitlines()
+    assert kept.startswith("kept: 3 brokers in 0 racks") and replaced == "replaced: 2 topic names, 1 hosts, all ids"
+    assert left_out.startswith("left out: keys of SCRAM users") and "shape.json.key may not" in last
+    key = tmp_path / "shape.json.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    first = out.read_text()
+    assert "127.0.0.1" not in first and json.loads(first)["version"] == 1
+    assert kcore("anonymize", DUMP, out).stderr.startswith(f"kcore: {out}: the file exists: give another name")
+    assert kcore("anonymize", DUMP, out, "--overwrite").exit_code == 0 and out.read_text() == first
+    other = tmp_path / "other.json"
+    assert kcore("anonymize", out, other, "--key", key).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("nowhere", [], "nowhere: No such file or directory"),
+        (DUMP, ["--key", DUMP], "a key is 64 hexadecimal digits: give another --key FILE"),
+        (DUMP, ["--key", "no/folder"], "no/folder: No such file or directory"),
+        ("127.0.0.1:1", ["--command-config", "nowhere"], "--command-config nowhere: "),
+    ],
+)
+def test_bad_input(source: object, options: list[object], said: str, tmp_path: Path) -> None:
+    done = kcore("anonymize", source, tmp_path / "out", *options)
+    [line] = done.stderr.splitlines()
+    assert done.exit_code == 2 and said in line and line.startswith("kcore: ")
+    assert not (tmp_path / "out").exists()
