@@ -27,6 +27,7 @@ from kcore.measure.storm.profile import profile_files, profile_page
 from kcore.measure.storm.profile.profile_cell import CellProfile
 from kcore.measure.storm.report_rows import BULKY, Row, different_ends, medians, merged, missing, table_of
 from kcore.measure.storm.storm_plan import StormPlan
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.printable import printable
 from kcore.spark.java import NoJavaError, jvm
 
@@ -78,12 +79,21 @@ class MeasuredStorm:
         return found
 
 
-def measure(plan: StormPlan, console: Console, before: Load, spark: SparkSettings | None = None) -> MeasuredStorm:
-    """Runs the plan with progress on the console. `before`: how busy the machine was. Ctrl-C ends the storm early."""
+def measure(
+    plan: StormPlan,
+    console: Console,
+    before: Load,
+    spark: SparkSettings | None = None,
+    cluster: PartitionTable | None = None,
+) -> MeasuredStorm:
+    """Runs the plan with progress on the console. Ctrl-C ends the storm early.
+
+    `before`: how busy the machine was. `cluster`: the plan's cluster.
+    """
     logging.getLogger("kazoo").setLevel(logging.ERROR)  # kazoo would log that the run stops ZooKeeper.
     rows: list[Row] = []
     profiles: list[CellProfile] = []
-    is_whole, left = _run(plan, rows, console, spark, profiles if plan.profile else None)
+    is_whole, left = _run(plan, rows, console, spark, profiles if plan.profile else None, cluster)
     builds = {name: build.as_row() for name, build in builds_of(rows, "target").items()}
     about = facts(before) | _jvm(plan, rows)
     about |= {"plan": plan.to_toml(), "targets": [target.name for target in plan.parsed()], "builds": builds}
@@ -109,12 +119,13 @@ def _run(
     console: Console,
     wanted: SparkSettings | None,
     profiles: list[CellProfile] | None,
+    cluster: PartitionTable | None,
 ) -> tuple[bool, list[str]]:
     """True if the storm came to its end; and what it left on clusters that it did not start, one line each."""
     before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _spark(wanted) as spark:
-            left = storms.run(plan, rows, partial(print_line, console), spark, profiles)
+            left = storms.run(plan, rows, partial(print_line, console), spark, profiles, cluster)
     except KeyboardInterrupt:
         console.print("interrupted: all is stopped", soft_wrap=True)
         return False, []

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from kcore.cli.console import fail, load_before, say, wide_console
@@ -13,7 +14,7 @@ from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
 from kcore.cli.servers.server_process import use_all_descriptors
-from kcore.errors import PlanError, TargetError
+from kcore.errors import ClusterFileError, PlanError, TargetError
 from kcore.measure.processes.target import KAFKA
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.units import parse_counts
@@ -21,8 +22,10 @@ from kcore.measure.storm import run_storm as storms
 from kcore.measure.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.measure.storm.profile import profile_files, profile_page
 from kcore.measure.storm.profile.profile_cell import check_can_profile
-from kcore.measure.storm.storm_plan import StormPlan
+from kcore.measure.storm.storm_plan import MOST_A_TOPIC, StormPlan
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+from kcore.metadata.table.partition_table import PartitionTable
+from kcore.sources.load import load_cluster
 from kcore.spark.java import NoJavaError
 
 
@@ -32,8 +35,9 @@ def command(
     jvm: target_options.Jvm = None,
     properties: target_options.Properties = None,
     java: target_options.Java = None,
-    brokers: storm_options.Brokers = "20",
-    partitions: storm_options.Partitions = "10k",
+    brokers: storm_options.Brokers = None,
+    partitions: storm_options.Partitions = None,
+    cluster: storm_options.Cluster = None,
     paired: storm_options.Paired = False,
     partitions_per_topic: storm_options.PerTopic = 100,
     replication_factor: storm_options.Factor = 3,
@@ -68,14 +72,40 @@ def command(
     """
     if names:
         raise typer.Exit(list_scenarios())
+    table = None
+    if cluster is not None:
+        table, factor, rack_count = read_cluster(cluster, command_config)
+        if (partitions_per_topic, replication_factor, racks) != (100, 3, 3):
+            fail(f"--partitions-per-topic, --replication-factor and --racks are for generated clusters, and {cluster} "
+                 "has its own: leave them out")  # fmt: skip
+        replication_factor, racks = factor, rack_count
+        brokers, partitions = brokers or str(len(table.brokers)), partitions or str(table.partition_count)
     plan = plan_of(
-        (brokers, partitions, lost_replicas), paired=paired, targets=target or [KAFKA], jvm=jvm,
+        (brokers or "20", partitions or "10k", lost_replicas), paired=paired, targets=target or [KAFKA], jvm=jvm,
         properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic, racks=racks,
         replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
         heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
         profile=profile, session_timeout_ms=session_timeout, pids=pid, command_config=str(command_config or ""),
-        secure=_protocol(secure, secure_with))  # fmt: skip
-    raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None, overwrite=overwrite))
+        secure=_protocol(secure, secure_with), cluster=cluster or "")  # fmt: skip
+    raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None,
+                         overwrite=overwrite, cluster=table))  # fmt: skip
+
+
+def read_cluster(source: str, command_config: Path | None) -> tuple[PartitionTable, int, int]:
+    """The cluster of --cluster, its largest replication factor and its number of racks; ends the command otherwise."""
+    try:
+        table = load_cluster(source, command_config=command_config).table
+    except ClusterFileError as error:
+        fail(str(error))
+    if not table.partition_count:
+        fail(f"{source}: the cluster has no partition")
+    used = table.topic_row__p[table.topic_row__p >= 0]
+    largest = int(np.bincount(used).argmax())
+    if (size := int((used == largest).sum())) > MOST_A_TOPIC:
+        name = table.topics.names[largest]
+        fail(f"{source}: topic {name!r} has {size:,} partitions; one request creates at most {MOST_A_TOPIC:,}")
+    factor = int((table.replicas__ps[table.topic_row__p >= 0] >= 0).sum(axis=1).max())
+    return table, factor, len({*table.brokers.racks} - {None})
 
 
 def list_scenarios() -> Exit:
@@ -128,7 +158,13 @@ def _counts(option: str, text: str) -> tuple[int, ...]:
 
 
 def run(
-    plan: StormPlan, out: Path | None, as_json: bool, spark: SparkSettings | None = None, *, overwrite: bool = False
+    plan: StormPlan,
+    out: Path | None,
+    as_json: bool,
+    spark: SparkSettings | None = None,
+    *,
+    overwrite: bool = False,
+    cluster: PartitionTable | None = None,
 ) -> Exit:
     """Runs the plan, prints and writes the results. After Ctrl-C or SIGTERM it does so with the finished rows."""
     try:
@@ -147,7 +183,7 @@ def run(
     progress = wide_console(stderr=True)
     for line in plan.left_out():
         print_line(progress, f"left out: {line}")
-    storm = measure(plan, progress, load_before(), spark)
+    storm = measure(plan, progress, load_before(), spark, cluster)
     console = progress if as_json else wide_console()
     storm.show(console, as_json)
     with kept_whole(directory):

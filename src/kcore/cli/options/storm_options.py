@@ -20,10 +20,27 @@ Targets = Annotated[
         f"{KAFKA}. Several --target: one report compares them, by their labels.",
     ),
 ]
-Brokers = Annotated[str, typer.Option(metavar="N,N,...", help="Hollow brokers; each count is a run of its own.")]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N,N,...", help="Hollow brokers; each count is a run of its own. Default 20, or those of --cluster."
+    ),
+]
 Partitions = Annotated[
-    str,
-    typer.Option(metavar="N,N,...", help="Partitions, such as 10k,1M; each count runs with each count of --brokers."),
+    str | None,
+    typer.Option(
+        metavar="N,N,...",
+        help="Partitions, such as 10k,1M; each count runs with each count of --brokers. Default 10k, or those of "
+        "--cluster.",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE",
+        help="Brokers, racks and topics of a real cluster: a metadata log, snapshot, ZooKeeper dump or shape file, "
+        "zk://HOST:PORT, or HOST:PORT,... of brokers. --partitions and --brokers scale it.",
+    ),
 ]
 Paired = Annotated[
     bool,

@@ -7,6 +7,8 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from kcore.collector import rare_collections
 from kcore.errors import KcoreError, TargetError
 from kcore.measure.hollow.fleet import LINKS, Fleet, Options, cluster_of
@@ -19,7 +21,7 @@ from kcore.measure.processes.probe import build_of
 from kcore.measure.processes.watched import watched
 from kcore.measure.report.build import Build
 from kcore.measure.report.units import time_left
-from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
+from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm, layout_of
 from kcore.measure.storm.kraft.running_controllers import controller_pids, session_timeout_ms
 from kcore.measure.storm.kraft.scenarios import ALL
 from kcore.measure.storm.profile.profile_cell import CellProfile, profiled
@@ -27,6 +29,8 @@ from kcore.measure.storm.report_rows import Row, failed_row, row_of
 from kcore.measure.storm.run_security import RunSecurity, read_client
 from kcore.measure.storm.storm_plan import FIRST, Cell, StormPlan
 from kcore.measure.storm.targets import Left, clear_away, free_ids, started
+from kcore.measure.workloads.scaling import healthy, scaled
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.net.limits.admission import KEPT_FOR_FILES
 from kcore.net.security.listener_security import ListenerSecurity
 from kcore.schema.index import METADATA_RECORDS
@@ -94,10 +98,11 @@ def run(
     log_line: LogLine,
     spark: "SparkSession | None" = None,
     profiles: list[CellProfile] | None = None,
+    cluster: PartitionTable | None = None,
 ) -> list[str]:
     """Runs all cells; adds each row to `rows` at once, so that an interrupted run keeps its results.
 
-    `profiles`: gets a profile of each cell; None: the controllers are not profiled.
+    `profiles`: gets a profile of each cell; None: the controllers are not profiled. `cluster`: the plan's cluster.
 
     Returns a line, already reported, for everything that could not be removed from other people's clusters.
     """
@@ -114,15 +119,17 @@ def run(
         try:
             build = build_of(cell.target, plan.heap)
             with profiled(cell, profiles) as profile:
+                grown = None if cluster is None else healthy(scaled(cluster, cell.partitions, cell.brokers, plan.seed))
                 if cell.target.in_zookeeper:
-                    zk_run.run_cell(plan, cell, rows, log_line, profile)
+                    zk_run.run_cell(plan, cell, rows, log_line, profile, grown)
                     continue
                 options = profile.java_options if profile else ()
                 made = RunSecurity.made(cell.target.security)
                 client = read_client(plan.command_config) if cell.target.addresses else made.client
                 # A garbage collection during a scenario would take processors from the measured controllers.
                 with started(cell.target, plan.controllers, plan.heap, options, made) as processes, rare_collections():
-                    asyncio.run(_CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client).run())
+                    one = _CellRun(plan, cell, processes, rows, left, log_line, spark, profile, client, grown)
+                    asyncio.run(one.run())
         except (KcoreError, OSError) as error:
             log_line(f"{cell}: {error}")
             done = {row["scenario"] for row in rows if _is_of(row, cell)}
@@ -152,10 +159,11 @@ class _CellRun:
         spark: "SparkSession | None",
         profile: CellProfile | None,
         client: ListenerSecurity,
+        cluster: PartitionTable | None,
     ) -> None:
         self.plan, self.cell, self.processes, self.rows, self.log_line = plan, cell, processes, rows, log_line
         self.jitter, self.spark, self.left = Random(), spark, left  # Jitter must not change the scenarios' choices.
-        self.profile, self.client = profile, client
+        self.profile, self.client, self.cluster = profile, client, cluster
         self.nodes: Sequence[ChildProcess] = processes.nodes if processes else ()
         self.pids: list[int] = []  # The processes of controllers that run already.
         if profile and processes:
@@ -169,7 +177,7 @@ class _CellRun:
         try:
             await quorum.open()
             others = set((await cluster_of(quorum, self.jitter)).brokers)
-            ids = free_ids(self.cell.brokers, quorum.controller_ids | others)
+            ids = self._broker_ids(quorum.controller_ids | others)
             try:
                 await self._with_brokers(quorum, ids, bool(others))
             finally:  # The storm's brokers have ended: none registers again.
@@ -178,13 +186,27 @@ class _CellRun:
         finally:
             await quorum.close()
 
-    async def _with_brokers(self, quorum: Quorum, ids: range, others: bool) -> None:
+    def _broker_ids(self, taken: set[int]) -> Sequence[int]:
+        """The ids of the cluster's brokers, in its order, or free ids if one of these is taken."""
+        if self.cluster is None:
+            return free_ids(self.cell.brokers, taken)
+        ids: list[int] = self.cluster.brokers.ids.tolist()
+        if taken.isdisjoint(ids):
+            return ids
+        free = free_ids(len(ids), taken)
+        self.log_line(f"{self.cell}: broker ids of the cluster are in use: its brokers have ids from {free[0]} on")
+        return [free[place] for place in np.argsort(np.argsort(ids)).tolist()]
+
+    async def _with_brokers(self, quorum: Quorum, ids: Sequence[int], others: bool) -> None:
         session_ms, unknown = await self._session(quorum)
         self._find_processes(quorum)
         async with self._fleet(quorum) as fleet:
             for at, broker_id in enumerate(ids):
-                fleet.add(broker_id, rack=f"rack-{at % self.plan.racks}" if self.plan.racks else None)
+                usual = f"rack-{at % self.plan.racks}" if self.plan.racks else None
+                fleet.add(broker_id, rack=usual if self.cluster is None else self.cluster.brokers.racks[at])
             storm = self._storm(quorum, fleet, others)
+            if self.cluster is not None:
+                storm.layout = layout_of(self.cluster, ids)
             storm.session_ms, storm.session_unknown = session_ms, unknown
             await self._scenarios(storm)
 
@@ -312,7 +334,7 @@ class _CellRun:
             return f"the cluster did not recover: {error}"
         return ""
 
-    async def _clear_away(self, quorum: Quorum, ids: range) -> None:
+    async def _clear_away(self, quorum: Quorum, ids: Sequence[int]) -> None:
         """Removes the storm's topics and brokers from a cluster that the run did not start, also after Ctrl-C."""
         try:
             problems = await clear_away(quorum, self.jitter, self.prefix, ids)

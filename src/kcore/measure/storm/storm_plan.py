@@ -80,7 +80,8 @@ class StormPlan:
     session_timeout_ms: int = 0  # The session time-out of running controllers. 0: the storm asks them for it.
     pids: tuple[int, ...] = ()  # Process ids of running controllers. If empty, they are found by their ports.
     profile: bool = False  # Samplers take CPU time, so compare only with runs that have them.
-    command_config: str = ""  # The file with the client's TLS and SASL settings, for controllers that run already.
+    command_config: str = ""  # The client's TLS and SASL settings, for controllers or brokers that run already.
+    cluster: str = ""  # The source of a real cluster, whose brokers and topics the storm has; empty: generated ones.
     secure: str = ""  # The security protocol with which each started quorum runs once more; empty: none.
 
     def check(self) -> None:
@@ -152,8 +153,9 @@ class StormPlan:
               f"{', '.join(SECURE)}")  # fmt: skip
         _must(not self.secure or any(target.can_be_secured for target in targets), "--secure is for KRaft controllers "
               "that the run starts: --target kafka-4.4.0 or kcore-kraft")  # fmt: skip
-        _must(not self.command_config or any(target.addresses for target in targets), "--command-config is for "
-              "controllers that run already: --target HOST:PORT")  # fmt: skip
+        runs = any(target.addresses for target in targets)
+        _must(not self.command_config or runs or bool(self.cluster), "--command-config is for controllers that run "
+              "already: --target HOST:PORT, or for --cluster HOST:PORT")  # fmt: skip
 
     def parsed(self) -> list[Target]:
         """The targets with their options; after each started quorum, with `secure`, the same quorum with that protocol.

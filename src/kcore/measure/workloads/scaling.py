@@ -4,11 +4,12 @@ Whole copies of the cluster come first; the rest is topics that the seed draws. 
 rack and state, so that racks, leaders, ISRs and replication factors keep their pattern.
 """
 
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 
-from kcore.constants import NO_BROKER_ROW
+from kcore.constants import NO_BROKER_ROW, NO_LEADER
 from kcore.errors import TableError
 from kcore.metadata.table.arrays import Array
 from kcore.metadata.table.broker_table import BrokerTable
@@ -43,6 +44,28 @@ def scaled(table: PartitionTable, partitions: int, brokers: int, seed: int) -> P
             columns[name] = _moved(column[rows], copy, broker_row__cb)
     columns |= {name: getattr(table, name)[rows] for name in (f"{each}__p" for each in _KEPT)}
     return PartitionTable(columns, _named(table.topics, used), more)
+
+
+def healthy(table: PartitionTable) -> PartitionTable:
+    """The topics and brokers of `table` as if all were new: all brokers live, ISRs whole, the first replicas lead.
+
+    Partitions of a topic are numbered from 0; a topic without an id gets one.
+    """
+    rows = np.flatnonzero(table.topic_row__p >= 0)
+    rows = rows[np.lexsort((table.partition_index__p[rows], table.topic_row__p[rows]))]
+    used, topic_rows = np.unique(table.topic_row__p[rows], return_inverse=True)
+    names = [table.topics.names[row] for row in used.tolist()]
+    ids = [table.topics.ids[row] for row in used.tolist()]
+    made = (Uuid(blake2b(name.encode(), digest_size=16).digest()) for name in names)
+    ids = [topic_id if any(topic_id) else new for topic_id, new in zip(ids, made, strict=True)]
+    replicas = table.replicas__ps[rows]
+    broker_ids = np.append(table.brokers.ids, NO_LEADER)
+    return PartitionTable.from_arrays(
+        broker_ids[replicas],
+        topics=TopicTable(names, ids),
+        topic_rows=topic_rows.astype(np.int32),
+        brokers=BrokerTable.from_arrays(table.brokers.ids, racks=table.brokers.racks),
+    )
 
 
 def _rows(table: PartitionTable, partitions: int, seed: int) -> tuple[Int32s, Int64s]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from kcore.errors import TargetError
@@ -28,10 +28,12 @@ class HollowFleet:
     A broker that will be killed has its own session (`register_to_die`).
     """
 
-    def __init__(self, client: "ZookeeperClient", ids: Iterable[int]) -> None:
+    def __init__(self, client: "ZookeeperClient", racks: Mapping[int, str | None]) -> None:
+        """`racks`: the rack of each broker by id."""
         self.client = client
+        self._racks = racks
         self.brokers: dict[int, Receiver] = {}  # By id; empty before `open`.
-        self._receivers = Receivers(ids)
+        self._receivers = Receivers(racks)
         self.live: set[int] = set()
         self._sessions: dict[int, BrokerSession] = {}
 
@@ -101,7 +103,7 @@ class HollowFleet:
 
     def _data(self, broker_id: int) -> bytes:
         endpoint = Endpoint(self.brokers[broker_id].port, "127.0.0.1", LISTENER, SECURITY_PROTOCOLS[LISTENER])
-        return encode_broker(BrokerNode((endpoint,)), int(time.time() * 1000))
+        return encode_broker(BrokerNode((endpoint,), self._racks[broker_id]), int(time.time() * 1000))
 
     def forget(self) -> None:
         """Drops the requests received so far."""

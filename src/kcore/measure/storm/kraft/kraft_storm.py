@@ -68,6 +68,8 @@ class Storm:
     places: bool = False  # The cluster has other brokers, too: topics are created with assignments.
     measure: "Measure | None" = None  # the measurement in progress
     named: int = 0  # topics created so far, deleted ones included
+    layout: Sequence[Sequence[Sequence[int]]] = ()  # of a real cluster: replicas by topic and partition
+    assignments: dict[str, Sequence[Sequence[int]]] = field(default_factory=dict)  # of its topics, by name
     profile: Profiling | None = None
 
     @property
@@ -110,22 +112,30 @@ class Storm:
 
     def fresh_topics(self) -> list[tuple[str, int]]:
         """Names and partition counts of topics to create, with `sizes.partitions` partitions in all."""
+        if self.layout:
+            names = [f"{self.prefix}{self.named + at:06}" for at in range(len(self.layout))]
+            self.assignments = dict(zip(names, self.layout, strict=True))
+            return [(name, len(replicas)) for name, replicas in self.assignments.items()]
         whole, rest = divmod(self.sizes.partitions, self.sizes.partitions_per_topic)
         counts = [self.sizes.partitions_per_topic] * whole + [rest] * (rest > 0)
         return [(f"{self.prefix}{self.named + at:06}", count) for at, count in enumerate(counts)]
 
     def place(self, request: CreateTopicsRequest) -> None:
-        """On a cluster with other brokers, assigns new topics to the storm's brokers, so that no real disk fills."""
-        if not self.places:
-            return
+        """Assigns topics of a real cluster as that cluster does.
+
+        On a cluster with other brokers, assigns all others to the storm's brokers, so that no real disk fills.
+        """
         brokers = self.live()
         ids, racks = [broker.broker_id for broker in brokers], [broker.rack for broker in brokers]
         for topic in request.topics:
-            seed = self.random.getrandbits(31)
-            factor = topic.replication_factor
-            replicas = place("kafka-3.9", ids, topic.num_partitions, factor, racks=racks, seed=seed).tolist()
+            replicas = self.assignments.get(topic.name)
+            if replicas is None and self.places:
+                seed, factor = self.random.getrandbits(31), topic.replication_factor
+                replicas = place("kafka-3.9", ids, topic.num_partitions, factor, racks=racks, seed=seed).tolist()
+            if replicas is None:
+                continue
             topic.assignments = [
-                CreatableReplicaAssignment(partition_index=at, broker_ids=of) for at, of in enumerate(replicas)
+                CreatableReplicaAssignment(partition_index=at, broker_ids=list(of)) for at, of in enumerate(replicas)
             ]
             topic.num_partitions = topic.replication_factor = -1
 
@@ -186,6 +196,12 @@ class Storm:
     def live_rows(self) -> Int64s:
         """The numbers of the live brokers in the compiled loop (`HollowBroker.row`)."""
         return np.array([broker.row for broker in self.live()], np.int64)
+
+
+def layout_of(table: PartitionTable, broker_ids: Sequence[int]) -> list[list[list[int]]]:
+    """The replicas of each topic and partition; `broker_ids` are the ids of the table's brokers by row."""
+    topics = (table.replicas__ps[table.rows_of_topic(name)].tolist() for name in table.topics.names)
+    return [[[broker_ids[row] for row in rows if row >= 0] for rows in topic] for topic in topics]
 
 
 def replicas_of(table: PartitionTable, row: int) -> list[int]:

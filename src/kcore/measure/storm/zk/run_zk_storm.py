@@ -20,6 +20,7 @@ from kcore.measure.storm.zk.end_state import end_state
 from kcore.measure.storm.zk.scenarios import BROKER_LOST, CREATE, SCENARIOS
 from kcore.measure.storm.zk.zk_storm import QUIET_S, ZkStorm
 from kcore.measure.workloads.generate import generate
+from kcore.metadata.table.partition_table import PartitionTable
 from kcore.zookeeper.client import ZookeeperClient
 
 _WAIT_S: Final = 180.0  # Time-outs are for a usual size; `Cell.patience` multiplies them.
@@ -27,12 +28,23 @@ _SCENARIO_S: Final = 1800.0
 
 
 def run_cell(
-    plan: StormPlan, cell: Cell, rows: list[Row], log_line: Callable[[str], None], profile: CellProfile | None = None
+    plan: StormPlan,
+    cell: Cell,
+    rows: list[Row],
+    log_line: Callable[[str], None],
+    profile: CellProfile | None = None,
+    cluster: PartitionTable | None = None,
 ) -> None:
-    """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start."""
+    """Runs a cell's scenarios, and adds each row to `rows` at once. KcoreError if the cluster does not start.
+
+    `cluster`: brokers and topics of the cell; generated ones by default.
+    """
     # A garbage collection during a scenario would take processors from the measured controller.
     with ZookeeperProcess(heap="1g", options=()) as zookeeper, rare_collections():
-        asyncio.run(_run(plan, cell, zookeeper, rows, log_line, profile))
+        topics = -(-cell.partitions // plan.partitions_per_topic)
+        sizes = (cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed)
+        table = generate(*sizes, plan.racks or None) if cluster is None else cluster
+        asyncio.run(_run(plan, cell, zookeeper, rows, log_line, profile, table))
 
 
 async def _run(
@@ -42,17 +54,15 @@ async def _run(
     rows: list[Row],
     log_line: Callable[[str], None],
     profile: CellProfile | None,
+    table: PartitionTable,
 ) -> None:
-    topics = -(-cell.partitions // plan.partitions_per_topic)
-    racks = plan.racks or None
-    table = generate(cell.partitions, cell.brokers, plan.replication_factor, topics, plan.seed, racks)
     names = plan.scenarios_of(cell.target)
     async with ZookeeperClient(zookeeper.address) as client:
         if CREATE in names:
             await write_paths(client)
         else:
             await write_tree(client, table)
-        fleet = HollowFleet(client, table.brokers.ids.tolist())
+        fleet = HollowFleet(client, dict(zip(table.brokers.ids.tolist(), table.brokers.racks, strict=True)))
         await fleet.open()
         try:
             lost_id = await _register(fleet, names, plan.dice(cell.repetition, BROKER_LOST))
