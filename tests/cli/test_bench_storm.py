@@ -40,7 +40,9 @@ def fake(monkeypatch: pytest.MonkeyPatch, end: Callable[[list[Row]], None] = lam
     """
     plans: list[StormPlan] = []
 
-    def run_plan(plan: StormPlan, rows: list[Row], tell: object, spark: object, profiles: object) -> list[str]:
+    def run_plan(
+        plan: StormPlan, rows: list[Row], tell: object, spark: object, profiles: object, cluster: object
+    ) -> list[str]:
         plans.append(plan)
         for cell in plan.cells():
             for name in plan.scenarios_of(cell.target):

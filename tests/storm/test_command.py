@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from cases import DATA
 from kcore.cli.commands import app
 from kcore.measure.storm import run_storm as run
 from kcore.measure.storm.kraft.scenarios import LIMITS, SCENARIOS
@@ -12,6 +13,8 @@ from kcore.measure.storm.report_rows import Row, failed_row, row_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import StormPlan
 from kcore.measure.storm.zk.scenarios import SCENARIOS as ZK_SCENARIOS
+
+DUMP = str(DATA / "samples/zk39-scenario/2-broker3-killed.zk.txt")
 
 
 def storm(*arguments: str) -> Result:
@@ -31,6 +34,11 @@ def storm(*arguments: str) -> Result:
         (["--target", "kcore-zk", "--controllers", "3"], "kcore-zk has one controller"),
         (["--target", "kafka-3.9.1-zk", "--master", "local[2]"], "leave out"),
         (["rack-lost", "--target", "kcore-zk"], "nothing is left to run"),
+        (["--cluster", "nowhere"], "nowhere: No such file or directory"),
+        (["--cluster", DUMP, "--racks", "2"], "--racks are for generated clusters"),
+        (["--cluster", DUMP, "--brokers", "1"], "--brokers 1 is not from 3, the replicas of a partition"),
+        (["--cluster", str(DATA / "samples/kraft44/static"), "create"], "the cluster has no partition"),
+        (["--cluster", DUMP, "--command-config", "nowhere"], "--command-config nowhere"),
     ],
 )
 def test_wrong_options_are_exit_code_2_and_say_what_to_do(arguments: list[str], said: str):
@@ -59,7 +67,7 @@ def test_the_old_name_of_the_option_metadata_works_and_is_named(tmp_path: Path, 
 def fake(monkeypatch: pytest.MonkeyPatch, *, interrupt: bool = False, error: str | None = None, lag: bool = False,
          left: list[str] | None = None):  # fmt: skip
     def run_plan(
-        plan: StormPlan, rows: list[Row], tell: Callable[[str], None], spark: object, profiles: object
+        plan: StormPlan, rows: list[Row], tell: Callable[[str], None], spark: object, profiles: object, cluster: object
     ) -> list[str]:
         [cell] = plan.cells()
         for name in plan.scenarios_of(cell.target):

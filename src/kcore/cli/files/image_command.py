@@ -1,4 +1,4 @@
-"""`kcore image`: the counts of a cluster from a metadata log, snapshot or ZooKeeper dump; its partitions in trouble."""
+"""`kcore image`: the counts of a cluster from a file that describes it, and its partitions in trouble."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +15,7 @@ from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
 from kcore.measure.report.exits import Exit
 from kcore.metadata.newer_records import SkippedRecords
+from kcore.metadata.shape.shape_reader import image_of, parse_shape
 from kcore.metadata.table.partition_state import PartitionState
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.printable import printable
@@ -25,13 +26,14 @@ from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 from kcore.types import Int32s
 
 DUMP_BEGINS: Final = b"/"  # The first line of a ZooKeeper dump is the path of a znode.
+SHAPE_BEGINS: Final = b"{"
 SHOWN: Final = 20  # Partitions of each kind that are listed without an option.
 
 
 def command(
     path: Annotated[
         Path,
-        typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, or a ZooKeeper dump."),
+        typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, a dump or a shape file."),
     ],
     offline: Annotated[bool, typer.Option("--offline", help="List all partitions that are offline.")] = False,
     under_replicated: Annotated[
@@ -83,6 +85,8 @@ def table_of(path: Path) -> tuple[PartitionTable, str, SkippedRecords]:
             raise StorageError(f"{path}: it is {kind}")
         if head.startswith(DUMP_BEGINS):
             return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), "", SkippedRecords()
+        if head.lstrip().startswith(SHAPE_BEGINS):
+            return image_of(parse_shape(read_text(path, MOST_CLUSTER_FILE))).table, "", SkippedRecords()
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:
         raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")
