@@ -55,7 +55,7 @@ def render(given: Answer, facts: dict[str, Any]) -> str:
 def _charts(given: Answer) -> str:
     if given.pairs is not None:
         return charts(
-            figure(heat_map(f"Pairs of brokers: partitions {name}", given.pairs, kind), _CAPTION)
+            figure(heat_map(f"Pairs of brokers: partitions {name}", given.pairs, _added(given, kind)), _CAPTION)
             for kind, name in (("without_leader", "without a leader"), ("under_min_isr", "under min ISR"))
         )
     single = [each for each in given.outcomes if len(each.scenario.brokers) == 1 and each.scenario.racks == ()]
@@ -66,16 +66,23 @@ def _charts(given: Answer) -> str:
     return charts([figure(rack_map(single, racks), "A square is a broker; its colour, the partitions of its loss.")])
 
 
+def _added(given: Answer, kind: str) -> Int64s:
+    """How many partitions more than now are in the state after the loss of each pair."""
+    assert given.pairs is not None
+    added: Int64s = np.maximum(given.pairs.counts(kind) - getattr(given.asked.health, kind), 0)
+    return added
+
+
 _CAPTION: Final = "The darker a cell, the more partitions. A cell of a large cluster has the worst of its pairs."
 
 
-def heat_map(title: str, pairs: PairOutcomes, kind: str) -> str:
+def heat_map(title: str, pairs: PairOutcomes, counts__n: Int64s) -> str:
     """A cell for each pair of brokers, or for each two ranges of brokers; empty if no pair harms a partition."""
     ids = np.unique(pairs.brokers__n2)
     width = max(1, -(-len(ids) // _MOST_CELLS))
     places = np.searchsorted(ids, pairs.brokers__n2) // width
     cells: Int64s = np.zeros((-(-len(ids) // width),) * 2, np.int64)
-    np.maximum.at(cells, (places[:, 0], places[:, 1]), pairs.counts(kind))
+    np.maximum.at(cells, (places[:, 0], places[:, 1]), counts__n)
     most = int(cells.max(initial=0))
     if not most:
         return ""
