@@ -3,6 +3,7 @@
 `kcore` itself has the names that most programs use. Each public name is also in one group:
 - `kcore.wire` (bytes), `kcore.schema` (message classes), `kcore.tables` (the state of a cluster), `kcore.zk` and
   `kcore.kraft` (controllers and elections), `kcore.raft` (a node of a quorum).
+- `kcore.whatif` (the loss of brokers, racks and directories; rolling restarts).
 - `kcore.files` (Kafka's files), `kcore.spark` (DataFrames), `kcore.bench` (benchmark plans).
 
 The groups need only NumPy, except `kcore.zk.election_policy` (kcore[numba]), `kcore.spark` (kcore[spark]) and
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from kcore import schema as schema
     from kcore import spark as spark
     from kcore import tables as tables
+    from kcore import whatif as whatif
     from kcore import wire as wire
     from kcore import zk as zk
 
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from kcore.storage.raft.metadata_log import load_metadata as load_metadata
     from kcore.storage.tools.diverge import diverge as diverge
     from kcore.storage.tools.diverge_dirs import diverge_log_dirs as diverge_log_dirs
+    from kcore.whatif.what_if import what_if as what_if
     from kcore.wire.codec import decode as decode
     from kcore.wire.codec import decode_from as decode_from
     from kcore.wire.codec import encode as encode
@@ -107,9 +110,10 @@ __all__ = [
     "load_metadata",
     "messages",
     "to_json",
+    "what_if",
 ]
 
-_GROUPS = ("bench", "files", "kraft", "raft", "schema", "spark", "tables", "wire", "zk")
+_GROUPS = ("bench", "files", "kraft", "raft", "schema", "spark", "tables", "whatif", "wire", "zk")
 _FIRST = ("kcore.tables", "kcore.wire", "kcore.replication.elect")  # Imported together with the first name.
 _MODULE_OF = {
     "generate": "kcore.measure.workloads.generate",
@@ -123,6 +127,7 @@ _MODULE_OF = {
     "encode_columns": "kcore.wire.column_codec",
     "from_json": "kcore.wire.jsonform",
     "to_json": "kcore.wire.jsonform",
+    "what_if": "kcore.whatif.what_if",
 }
 _GROUP_OF = {  # Names that are deprecated in `kcore`, and the group to use instead.
     "Broker": "zk",

@@ -165,6 +165,17 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         kcore.files.diverge_log_dirs,
         {"log_dir_a": "nowhere", "log_dir_b": "nowhere", "read": "bytes"},
     ),
+    "what_if": (
+        kcore.what_if,
+        {"cluster": TABLE, "release": None, "unclean": None, "min_isr": None, "elr": None},
+    ),
+    "lose": (
+        kcore.what_if(TABLE).lose,
+        {"brokers": [1], "racks": (), "directories": (), "name": ""},
+    ),
+    "outcome": (kcore.what_if(TABLE).outcome, {"scenario": kcore.whatif.Scenario.of([1])}),
+    "may_restart_together": (kcore.what_if(TABLE).may_restart_together, {"brokers": [1, 2]}),
+    "after_reassignment": (kcore.what_if(TABLE).after_reassignment, {"text": "{}"}),
     "EpochTables.of": (kcore.tables.EpochTables.of, {"tables": [[(0, 0)]], "log_ends": [5]}),
     "election_policy": (kcore.zk.election_policy, {"function": None}),
     "Uuid": (kcore.types.Uuid, {"value": bytes(16)}),

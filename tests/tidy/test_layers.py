@@ -21,7 +21,7 @@ LAYERS = (
     {"releases", "wire"},
     {"metadata"},
     {"replication"},
-    {"node", "raft", "tables"},
+    {"node", "raft", "tables", "whatif"},
     {"controller", "broker"},
     {"kraft", "net", "storage", "zk", "zookeeper"},
     {"files", "server", "sim", "measure/workloads", "measure/report"},

@@ -57,6 +57,9 @@ def decisions(table: kcore.PartitionTable) -> None:
     assert error_of(kcore.PlacementError, lambda: kcore.tables.place("kafka-3.9", [1], 4, 3, seed=1))
     assert error_of(kcore.TableError, lambda: kcore.zk.elect(table, "offline", leaving=[99]))
     assert kcore.zk.elect_one("online", [1, 2], None, live=[1, 2], level="4.3.1") is None
+    asked: kcore.whatif.WhatIf = kcore.what_if(table, release="4.3.1", min_isr=2)
+    outcome: kcore.whatif.Outcome = asked.lose([7, 8])
+    assert outcome.new_without_leader == 0 and len(asked.restart_plan().steps) <= 10
     controller = kcore.zk.ZkController(controller_id=0, controller_epoch=1, table=table)
     decision = controller.on_broker_failed(kcore.zk.BrokerFailed([7]))
     controller.replay(decision)

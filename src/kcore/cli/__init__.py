@@ -1,6 +1,6 @@
 """The command `kcore`. `commands.py` is the table of its commands; only the module of the command in use is imported.
 
-- `files`, `servers`, `measure`: the commands, by what they work on; `test_command`: `kcore test`.
+- `files`, `servers`, `measure`, `whatif`: the commands, by what they work on; `test_command`: `kcore test`.
 - `options`: options that several commands share.
 - `console`, `pipes`, `progress`: output, output into a pipe without a reader, and the progress of a run.
 """

@@ -86,6 +86,10 @@ COMMANDS: Final[dict[str, Command]] = {
         "files.anonymize_command",
         "Write a cluster's shape without its names: tokens replace names, hosts, principals, ids and texts.",
     ),
+    "whatif": Command(
+        "whatif.whatif_command",
+        "Show what the loss of brokers, racks or directories would do to a cluster, or plan a rolling restart.",
+    ),
     "messages": Command("files.messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
     "decode": Command("files.codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
     "encode": Command("files.codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),

@@ -116,7 +116,7 @@ def kraft_elect(
         raise TableError(f"elr is a bool or None, not {elr!r:.60}")
     table, image = (table, None) if isinstance(table, PartitionTable) else _parts_of(table)
     if level is None:
-        level = _NEWEST if image is None else _level_of(image)
+        level = _NEWEST if image is None else level_of_cluster(image)
     gone = _broker_rows(table, leaving)
     name, rules = _rules_of(kind, level, len(gone))
     if rules.zookeeper:
@@ -126,7 +126,7 @@ def kraft_elect(
         least = 1 if min_isr is None else min_isr
         settings = kraft_elections.settings_of(table, rules, unclean, least, bool(elr))
     else:
-        settings = _settings_of(image, rules, unclean, min_isr, elr)
+        settings = settings_of_cluster(image, rules, unclean, min_isr, elr)
     return kraft_elections.elect_kraft(name, table, chosen, gone, settings)
 
 
@@ -149,7 +149,7 @@ def elect(
     _check(kind, level)
     if level is None:
         of_image = None if isinstance(table, PartitionTable) else _parts_of(table)[1]
-        level = _default_level(kind) if of_image is None else _level_of(of_image)
+        level = _default_level(kind) if of_image is None else level_of_cluster(of_image)
     if not level_of(level).zookeeper:
         chosen: Any = "online" if kind is None else kind
         return kraft_elect(
@@ -202,13 +202,14 @@ def _rules_of(kind: str, level: Level | str, leaving: int) -> tuple[str, Level]:
     return kind, rules
 
 
-def _level_of(image: "ClusterImage") -> Level | str:
+def level_of_cluster(image: "ClusterImage") -> Level | str:
+    """The image's own level; the newest release if the image has no metadata.version."""
     from kcore.replication.topic_settings import level_of_image  # Modules for images are loaded with the first image.
 
     return level_of_image(image) or _NEWEST
 
 
-def _settings_of(
+def settings_of_cluster(
     image: "ClusterImage",
     rules: Level,
     unclean: bool | npt.ArrayLike | None,

@@ -45,6 +45,13 @@ class Setting(NamedTuple):
         """One value for each row of the topic table."""
         return cls(values, _BY_TOPIC)
 
+    def of_rows(self, table: PartitionTable, rows: Int32s) -> Array:
+        """The value for each of these partitions."""
+        values, by = self
+        if by == _ALL:
+            return np.broadcast_to(values[:1], rows.shape)
+        return values[rows if by == _BY_PARTITION else table.topic_row__p[rows]]
+
 
 _NO: Final = Setting(NEVER)
 _ONE: Final = Setting(np.ones(1, np.int32))
@@ -80,10 +87,7 @@ class KraftSettings:
 
     def allows_unclean(self, table: PartitionTable, rows: Int32s) -> Bools:
         """True for each partition whose topic allows unclean elections."""
-        values, by = self.unclean
-        if by == _ALL:
-            return np.full(len(rows), bool(values[0]))
-        allowed: Bools = values[rows if by == _BY_PARTITION else table.topic_row__p[rows]] != 0
+        allowed: Bools = self.unclean.of_rows(table, rows) != 0
         return allowed
 
 

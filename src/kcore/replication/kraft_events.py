@@ -45,11 +45,17 @@ def brokers_fenced_in_parts(
 ) -> Iterator[KraftElections]:
     """As `brokers_fenced`, in independent parts of at most `at_once` partitions; there is at least one part."""
     leaving = [table.brokers.row(broker) for broker in broker_ids]
-    brokers__b = described_brokers(table, leaving, _LEAVES)
     rows = rows_of(table, leaving)
     for begin in range(0, max(len(rows), 1), at_once):
-        part = rows[begin : begin + at_once]
-        yield decide(table, settings, part, brokers__b, leaving=kernels.LEAVING_ISR_ONLY)
+        yield brokers_fenced_among(table, settings, leaving, rows[begin : begin + at_once])
+
+
+def brokers_fenced_among(
+    table: PartitionTable, settings: KraftSettings, broker_rows: Sequence[int], rows: Int32s
+) -> KraftElections:
+    """As `brokers_fenced`, only for the partitions `rows`, ascending; brokers are given by row."""
+    brokers__b = described_brokers(table, broker_rows, _LEAVES)
+    return decide(table, settings, rows, brokers__b, leaving=kernels.LEAVING_ISR_ONLY)
 
 
 def broker_unregistered(table: PartitionTable, settings: KraftSettings, broker_id: int) -> KraftElections:

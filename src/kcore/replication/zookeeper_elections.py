@@ -24,7 +24,7 @@ from kcore.replication.bulk_elections import (
 )
 from kcore.replication.levels import Level
 from kcore.replication.policy import ElectionPolicy
-from kcore.types import Int32s
+from kcore.types import Int32s, Int64s
 
 KINDS: Final = ("offline", "reassign", "preferred", "controlled-shutdown")
 
@@ -52,14 +52,42 @@ def offline(
     policy: ElectionPolicy | None = None,
 ) -> ZooKeeperElections:
     """leaderForOffline, or the policy in its place; without `rows`, all actions of KafkaController.onBrokerFailure."""
-    # Without `rows` this is onBrokerFailure, which begins no unclean election while an ISR member is live
-    # (collectUncleanLeaderElectionState). leaderForOffline alone has no such check.
-    spares_live_isr = rows is None
-    if rows is not None:
-        brokers = _OFFLINE_ROWS.of(table.brokers, leaving, CALLS)
-    else:
-        brokers = _OFFLINE.of(table.brokers, leaving, _LEAVING)
-        rows = rows_of(table, leaving) if leaving else rows_that_call(table, brokers)
+    # Without `rows` this is onBrokerFailure. leaderForOffline alone does not spare a live ISR member.
+    if rows is None:
+        return brokers_failed(table, leaving, unclean, rules, policy=policy)
+    brokers = _OFFLINE_ROWS.of(table.brokers, leaving, CALLS)
+    return _offline(table, rows, brokers, unclean, rules, policy, spares_live_isr=False)
+
+
+def brokers_failed(
+    table: PartitionTable,
+    leaving: Sequence[int],
+    unclean: bool | npt.ArrayLike | None,
+    rules: Level,
+    *,
+    among: Int32s | None = None,
+    policy: ElectionPolicy | None = None,
+) -> ZooKeeperElections:
+    """All actions of KafkaController.onBrokerFailure; with `among` only for these partitions, ascending.
+
+    No unclean election begins while an ISR member is live (collectUncleanLeaderElectionState).
+    """
+    brokers = _OFFLINE.of(table.brokers, leaving, _LEAVING)
+    if among is None:
+        among = rows_of(table, leaving) if leaving else rows_that_call(table, brokers)
+    return _offline(table, among, brokers, unclean, rules, policy, spares_live_isr=True)
+
+
+def _offline(
+    table: PartitionTable,
+    rows: Int32s,
+    brokers: Int64s,
+    unclean: bool | npt.ArrayLike | None,
+    rules: Level,
+    policy: ElectionPolicy | None,
+    *,
+    spares_live_isr: bool,
+) -> ZooKeeperElections:
     columns = columns_of(table)
     choices = policy.choose(columns, brokers, rows) if policy else _NO_CHOICES
     allowed = unclean_by_partition(unclean, len(table))

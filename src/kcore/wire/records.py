@@ -215,14 +215,19 @@ class Records:
 
     def __iter__(self) -> Iterator[Record]:
         """The records as objects."""
-        for first in range(0, len(self), ROWS_AT_ONCE):
-            rows = slice(first, first + ROWS_AT_ONCE)
-            columns = [getattr(self, name)[rows].tolist() for name, _ in RECORD_COLUMNS]
-            is_control = self.is_control[rows].tolist()
-            for row, values in enumerate(zip(*columns, strict=True), first):
+        return self.in_rows(np.arange(len(self)))
+
+    def in_rows(self, rows: Int64s) -> Iterator[Record]:
+        """The records in these rows as objects."""
+        is_control__t = (self.batches.attributes & CONTROL) != 0
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[first : first + ROWS_AT_ONCE]
+            columns = [getattr(self, name)[part].tolist() for name, _ in RECORD_COLUMNS]
+            is_control = is_control__t[self.batch[part]].tolist()
+            for row, is_one, values in zip(part.tolist(), is_control, zip(*columns, strict=True), strict=True):
                 _, offset, timestamp, _, sequence, control, *spans, _ = values
                 key, value = self.span(*spans[:2]), self.span(*spans[2:])
-                control_type = control if is_control[row - first] else None
+                control_type = control if is_one else None
                 yield Record(offset, timestamp, key, value, self.headers(row), sequence, control_type)
 
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kcore.errors import DecodeError, StorageError, TableError
@@ -15,7 +16,7 @@ from kcore.types import Uuid
 from kcore.wire.jsonform import to_json
 from kcore.wire.metadata_frames import encode_metadata_record
 from kcore.wire.record_building import encode_records
-from kcore.wire.records import Record
+from kcore.wire.records import Record, Records
 from storage.building import batch
 from storage.dumps import LISTS, records_of, replay
 from storage.samples import KRAFT39, KRAFT43, METADATA_43
@@ -141,6 +142,18 @@ def test_a_folder_is_read_from_its_newest_snapshot_on(tmp_path: Path):
     assert names(image) == ["t0", "t1", "t2", "t30", "t4", "t5", "t6"]
     assert (image.end_offset, image.epoch) == (7, 4)
     assert len(read_snapshot(tmp_path / f"{4:020}-{1:010}.checkpoint").records.batches) > 3
+
+
+def test_a_snapshot_is_read_without_an_object_for_each_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = write_snapshot(tmp_path, SnapshotId(9, 1), [topic(n) for n in range(9)], time_ms=0,
+                          last_contained_log_timestamp=0)  # fmt: skip
+    made: list[int] = []
+    monkeypatch.setattr(Records, "headers", lambda self, row: made.append(row) or ())
+    records = read_snapshot(path).records
+    assert len(records) == 11 and {*made} == {0, 10}, "the header and the footer"
+    monkeypatch.undo()
+    rows = np.array([10, 3, 0])
+    assert [*records.in_rows(rows)] == [[*records][row] for row in rows]
 
 
 def test_reading_stops_or_raises_at_a_torn_tail(tmp_path: Path):

@@ -10,23 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 from kcore.cli.console import cell, fail, say, wide_console
+from kcore.cli.files.cluster_file import cluster_in
 from kcore.constants import NO_BROKER_ROW, NO_LEADER
-from kcore.errors import KcoreError, StorageError
+from kcore.errors import KcoreError
 from kcore.extras import needs
 from kcore.measure.report.exits import Exit
-from kcore.metadata.newer_records import SkippedRecords
-from kcore.metadata.shape.shape_reader import image_of, parse_shape
 from kcore.metadata.table.partition_state import PartitionState
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.printable import printable
-from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
-from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.tools.dump import compact
-from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 from kcore.types import Int32s
 
-DUMP_BEGINS: Final = b"/"  # The first line of a ZooKeeper dump is the path of a znode.
-SHAPE_BEGINS: Final = b"{"
 SHOWN: Final = 20  # Partitions of each kind that are listed without an option.
 
 
@@ -54,7 +48,8 @@ def command(
 def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) -> Exit:
     """Prints the summary or lists, and writes the Arrow file; exit code 1 if the log is torn or damaged."""
     try:
-        table, problem, newer = table_of(path)
+        source = cluster_in(path)
+        table = source.table
         if arrow is not None:
             write_arrow(table, arrow)
     except (KcoreError, OSError) as error:
@@ -69,28 +64,7 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
         _show(summary(table), wide_console())
         for kind in TROUBLES:
             _list(table, kind, SHOWN)
-    for each in filter(None, (problem, str(newer))):
-        say(f"kcore: {each}", err=True)
-    return Exit.FAILED if problem or newer.count else Exit.GOOD
-
-
-def table_of(path: Path) -> tuple[PartitionTable, str, SkippedRecords]:
-    """The partitions, the problem that ended the reading early, or "", and what only a newer release can read."""
-    if not is_there(path):
-        raise StorageError(f"{path}: there is no such file or folder")
-    if path.is_file():
-        with open_reader(path) as file:
-            head = file.read(HEAD_BYTES)
-        if (kind := foreign_kind(head)) is not None:
-            raise StorageError(f"{path}: it is {kind}")
-        if head.startswith(DUMP_BEGINS):
-            return PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE)), "", SkippedRecords()
-        if head.lstrip().startswith(SHAPE_BEGINS):
-            return image_of(parse_shape(read_text(path, MOST_CLUSTER_FILE))).table, "", SkippedRecords()
-    image = load_metadata(path, stop=True)
-    if not image.records and not image.problem:
-        raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")
-    return image.table, image.problem, image.newer
+    return source.report()
 
 
 def summary(table: PartitionTable) -> dict[str, Any]:

@@ -93,13 +93,12 @@ def read_snapshot(path: Path) -> Snapshot:
     """Reads a snapshot. Raises StorageError without a header or a footer, DecodeError for a torn file."""
     with naming(path):
         records = decode_records(map_file(path))
-        found: dict[str, Any] = {
-            record.control: control_message(record) for record in records if record.control is not None
-        }
-        controls = np.where(records.is_control, records.control_type, -1).tolist()
-        if not controls or controls[0] != CONTROL_TYPES.index(HEADER):
+        controls = records.in_rows(np.flatnonzero(records.is_control))
+        found: dict[str | None, Any] = {record.control: control_message(record) for record in controls}
+        ends = [record.control for record in records.in_rows(np.array([0, len(records) - 1]))] if len(records) else []
+        if not ends or ends[0] != HEADER:
             raise StorageError("a snapshot begins with its header")
-        if controls[-1] != CONTROL_TYPES.index(FOOTER):
+        if ends[1] != FOOTER:
             raise StorageError("a snapshot ends with its footer: this one was not finished")
         if (gap := gap_in(records.batches, 0)) is not None:
             raise gap.problem

@@ -1,0 +1,36 @@
+"""The options of `kcore whatif`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Source = Annotated[
+    Path,
+    typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, or a ZooKeeper dump."),
+]
+Brokers = Annotated[list[int] | None, typer.Option(metavar="ID", help="Lose this broker; repeat.")]
+Racks = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Lose this rack; repeat.")]
+Directories = Annotated[
+    list[str] | None, typer.Option(metavar="UUID", help="Lose this log directory, by its directory.id; repeat.")
+]
+Each = Annotated[
+    str | None, typer.Option(metavar="KIND", help="Lose each broker (the default), rack or directory by itself.")
+]
+Pairs = Annotated[bool, typer.Option("--pairs", help="Lose each pair of brokers.")]
+Scenarios = Annotated[Path | None, typer.Option(metavar="FILE", help="Lose each scenario of a JSON file.")]
+Restart = Annotated[
+    bool, typer.Option("--restart-plan", help="The risks of restarts, and a rolling restart with the fewest steps.")
+]
+Reassignment = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Ask after this reassignment, JSON of kafka-reassign-partitions."),
+]
+Release = Annotated[str | None, typer.Option(help="The rules that decide, such as 3.9.1 (ZooKeeper mode) or 4.3.1.")]
+Unclean = Annotated[
+    bool | None, typer.Option("--unclean/--clean", help="unclean.leader.election.enable of all topics.")
+]
+MinIsr = Annotated[int | None, typer.Option(min=1, help="min.insync.replicas of all topics.")]
+Master = Annotated[str | None, typer.Option(help="Ask about pairs on Spark, at this master URL.")]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Write Parquet, JSON lines and a report.")]
+Json = Annotated[bool, typer.Option("--json", help="One line of JSON per row.")]

@@ -1,0 +1,17 @@
+"""Writes the results of `kcore whatif`: Parquet, JSON lines and the page."""
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from kcore.cli.whatif.whatif_answers import Answer
+from kcore.cli.whatif.whatif_page import render
+from kcore.measure.report import result_files
+from kcore.measure.report.machine import Load, facts
+
+
+def keep(answer: Answer, folder: Path) -> None:
+    """Writes results.parquet, results.jsonl and report.html into the folder."""
+    about = facts(Load.now()) | {"question": answer.question}
+    result_files.write(result_files.with_facts(pa.Table.from_pylist(answer.rows), about), folder)
+    result_files.write_text(folder / "report.html", render(answer, about))
