@@ -10,8 +10,12 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from kcore import schema as s
+from kcore.net.connection_states import ClientConnection
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.server import RequestContext, Server
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.requests import KEY_AND_VERSION, context_of
+from kcore.net.server import Server
+from kcore.schema.index import REQUESTS
 from kcore.wire.codec import encode
 from net.transitions import watched_transitions
 
@@ -135,6 +139,14 @@ def heartbeat_answer(correlation_id: int, more: bytes = b"", **fields: Any) -> b
     """A frame; with what may stand after the message."""
     body = encode(s.BrokerHeartbeatResponse(**fields), HEARTBEAT_VERSION)
     return framed(correlation_id.to_bytes(4, "big") + b"\0" + body + more)
+
+
+def context_in(frame: bytes, session: ClientSession | None = None, connection_id: int = 1) -> RequestContext:
+    """The context of a request in a frame without its size."""
+    api_key, version = KEY_AND_VERSION.unpack_from(frame)
+    session = session or ClientSession("PLAINTEXT", "127.0.0.1")
+    client = ClientConnection(connection_id, "a test", session)
+    return context_of(client, REQUESTS[api_key], version, frame, 0.0)
 
 
 def request_frame(

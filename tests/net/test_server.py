@@ -14,6 +14,7 @@ from kcore import schema as s
 from kcore.errors import DisconnectedError, UnknownMessageError, UnsupportedVersionError
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import Limits
+from kcore.net.requests import Ask
 from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.wire.codec import decode_from
@@ -429,13 +430,13 @@ async def test_what_cannot_be_served() -> None:
             await serve("127.0.0.1", server.port, fenced, APIS)
 
 
-class BrokenRelay:
+class BrokenRouter:
     """Takes everything, answers nothing."""
 
-    def takes(self, api_key: int, version: int) -> bool:
-        return api_key != VERSIONS.api_key
+    def route(self, api_key: int, version: int) -> Ask | None:
+        return None if api_key == VERSIONS.api_key else self.ask
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, context: RequestContext) -> bytes:
         raise ValueError("not again")
 
     def forget(self, connection_id: int) -> None:
@@ -443,8 +444,8 @@ class BrokenRelay:
 
 
 @story
-async def test_a_relays_fault_costs_its_connection_alone() -> None:
-    async with await serve("127.0.0.1", 0, heartbeat_answer, APIS, parts=ServerParts(relay=BrokenRelay())) as server:
+async def test_a_routes_fault_costs_its_connection_alone() -> None:
+    async with await serve("127.0.0.1", 0, heartbeat_answer, APIS, parts=ServerParts(router=BrokenRouter())) as server:
         async with raw_client(server) as (reader, writer):
             writer.write(ASK)
             assert await rest(reader) == b""

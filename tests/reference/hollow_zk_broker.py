@@ -14,7 +14,7 @@ from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, RequestHe
 from kcore.errors import FrameError
 from kcore.measure.hollow.zk.layouts import LOWEST
 from kcore.measure.hollow.zk.receivers import Arrival
-from kcore.net.requests import KEY_AND_VERSION
+from kcore.net.requests import KEY_AND_VERSION, Ask
 from kcore.net.server import RequestContext, Server, ServerParts, serve
 from kcore.protocol_errors import Errors
 from kcore.schema import (
@@ -62,7 +62,7 @@ class HollowBroker:
 
     async def open(self) -> None:
         """Listens on the loopback interface; `port` has the port."""
-        self._server = await serve("127.0.0.1", 0, nobody, {}, parts=ServerParts(relay=self))
+        self._server = await serve("127.0.0.1", 0, nobody, {}, parts=ServerParts(router=self))
         self.port = self._server.port
 
     async def close(self) -> None:
@@ -73,19 +73,21 @@ class HollowBroker:
         """Begins a new incarnation, which refuses requests for older ones (KIP-380)."""
         self._broker = Broker(self.broker_id, epoch)
 
-    # As `net.server.Relay`: whole frames, so that columns are made of requests and no object a partition.
+    # As `net.server.Router`: whole frames, so that columns are made of requests and no object a partition.
 
-    def takes(self, api_key: int, version: int) -> bool:
-        return api_key in CONTROL_REQUESTS and version >= LOWEST[CONTROL_REQUESTS[api_key]]
+    def route(self, api_key: int, version: int) -> Ask | None:
+        """The function that answers control requests."""
+        is_ours = api_key in CONTROL_REQUESTS and version >= LOWEST[CONTROL_REQUESTS[api_key]]
+        return self.ask if is_ours else None
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, context: RequestContext) -> bytes:
         """The answer to one request."""
         at_ns = time.monotonic_ns()
-        received = read(frame)
+        received = read(context.frame)
         refusal = self._broker.refusal(received.head)
         if refusal is Errors.NONE:
             partitions = len(received.columns.topic_states.partition_states)
-            self.arrivals.append(Arrival(at_ns, received.head.message, partitions, len(frame)))
+            self.arrivals.append(Arrival(at_ns, received.head.message, partitions, len(context.frame)))
         return answer(received, refusal)
 
     def forget(self, connection_id: int) -> None:

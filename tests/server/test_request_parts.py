@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import count
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -34,13 +34,14 @@ from kcore.schema.transactions import (
     WriteTxnMarkersResponse,
 )
 from kcore.server import request_parts
-from kcore.server.broker.broker_authorization import _not_marked
+from kcore.server.broker.broker_authorization import BrokerAuthorization, _not_marked
 from kcore.server.broker.broker_request_handlers import APIS, BrokerRequestHandlers, HandlerParts
 from kcore.server.broker.replica_requests import ReplicaRequests
 from kcore.server.request_parts import SPLITTINGS, add_response, checked_in_parts, parts_of
 from kcore.server.security.byte_quotas import ByteQuotas
 from kcore.server.security.request_throttle import KnownByImage, RequestThrottle
 from kcore.server.security.rights import Checked
+from kcore.types import Uuid
 from kcore.wire.codec import decode, encode
 from kcore.wire.jsonform import to_json
 
@@ -162,8 +163,16 @@ class Turns:
             most = self.most
 
 
-class Handlers(BrokerRequestHandlers):
-    """A broker of the tests, whose cluster has no nodes."""
+class Mode:
+    """The mode of a broker of the tests, whose cluster has no nodes."""
+
+    authorization: Final = BrokerAuthorization
+
+    def refuse(self, context: RequestContext, request: Message) -> None:
+        """It refuses nothing."""
+
+    def cordoned(self) -> tuple[Uuid, ...]:
+        return ()
 
     def view(self, listener: str) -> Any:
         return SimpleNamespace(nodes=dict)
@@ -175,7 +184,7 @@ class Handlers(BrokerRequestHandlers):
         return None
 
 
-def handlers_of(authorizer: Any, turns: Turns) -> tuple[Handlers, Callable[[], None]]:
+def handlers_of(authorizer: Any, turns: Turns) -> tuple[BrokerRequestHandlers[Mode], Callable[[], None]]:
     """Those of a broker that leads one partition, whose look-ups of partitions are counted; and what ends all waits."""
     cluster = led()
     manager: Any = cluster.brokers[1]
@@ -199,7 +208,7 @@ def handlers_of(authorizer: Any, turns: Turns) -> tuple[Handlers, Callable[[], N
     never: Any = None
     quotas = ByteQuotas(RequestThrottle(KnownByImage(lambda: None), now_ms, lambda *_: False))
     parts = HandlerParts(manager, logs, now_ms, now_ms, waiting, never, creation, quotas)
-    handlers = Handlers(parts, authorizer)
+    handlers = BrokerRequestHandlers(parts, Mode(), authorizer)
 
     def time_out() -> None:
         manager.tick(cluster.now_ms + 10**9)

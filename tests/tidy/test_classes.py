@@ -15,14 +15,11 @@ TOO_LARGE = {
     "BrokerLogs": (24, 4),
     "ControllerServer": (27, 20),
     "DirectoryTasks": (22, 15),
-    "KraftControllerRequestHandlers": (29, 12),
     "ObserverFeed": (16, 17),
     "QuorumMetrics": (4, 15),
-    "QuorumRequestHandlers": (25, 18),
-    "ZkControllerRequestHandlers": (19, 13),
 }
 # Classes of kcore.server that still have abstract methods.
-ABSTRACT = {"BrokerRequestHandlers", "NotificationWatcher"}
+ABSTRACT = {"NotificationWatcher"}
 # Classes of kcore.server, or else modules, that still call `hasattr` or take keyword arguments of any type.
 UNTYPED: set[str] = set()
 STATE = {"asker", "client_id"}  # Attributes that are None at first, and change with each request.

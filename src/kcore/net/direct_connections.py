@@ -25,8 +25,7 @@ from kcore.net.connection_states import ClientConnection, ConnectionState, Event
 from kcore.net.framed_connection import PIECE_BYTES, Piece
 from kcore.net.idle_connections import IdleConnections
 from kcore.net.limits.admission import Rank
-from kcore.net.request_context import RequestContext
-from kcore.net.requests import KEY_AND_VERSION, ServedApis
+from kcore.net.requests import KEY_AND_VERSION, ServedApis, context_of
 from kcore.net.server_connections import IDLE, ServerConnections
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.structure import Message
@@ -222,14 +221,15 @@ class DirectConnections:
     def _begin(self, connection: DirectConnection, frame: bytes) -> None:
         """Begins a request, even if the client has disconnected."""
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
+        client, throttle = connection.client, self._apis.parts.throttle
         try:
-            header, message = self._apis.read(frame, api_key, version)
+            kind = self._apis.kind_of(api_key, version)
+            context = context_of(client, kind, version, frame, connection.active_s)
+            message = self._apis.read(context)
         except KcoreError:
             self._send_back(connection, frame)
             return
-        client, throttle = connection.client, self._apis.parts.throttle
         if message is not None and not isinstance(message, ApiVersionsRequest):
-            context = RequestContext(client.peer, client.connection_id, header, client.session)
             direct = connection.direct = Direct(context, message, frame)
             if not self._apis.begin(direct, partial(self._answer, connection)):
                 self.end(connection, "refused")
@@ -238,7 +238,7 @@ class DirectConnections:
         else:
             self._metrics.requests += 1
             if connection.is_here:
-                self._write(connection, self._apis.versions_frame(header, message))
+                self._write(connection, self._apis.versions_frame(context.header, message))
                 if connection.is_here:
                     self._go_on(connection)
 
@@ -247,7 +247,7 @@ class DirectConnections:
         direct, connection.direct = connection.direct, None
         if direct is None or not connection.is_here:
             return
-        frame = None if response is None else self._apis.direct_frame(direct, response, connection.active_s)
+        frame = None if response is None else self._apis.direct_frame(direct, response)
         if response is None or frame is None:
             self.end(connection, "no answer")
         elif connection.client.session.mute_ms:

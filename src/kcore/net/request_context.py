@@ -48,19 +48,25 @@ class ClientSession:
 
 # The client of the current request, for the log; empty outside of requests.
 PEER: ContextVar[str] = ContextVar("PEER", default="")
-# The session of the current request, for relays, which get no RequestContext; None outside of requests.
-SESSION: ContextVar[ClientSession | None] = ContextVar("SESSION", default=None)
 
 
 class RequestContext(NamedTuple):
-    """The header of a request and the session that sent it (RequestContext of Kafka)."""
+    """A request's bytes, its header and the session that sent it (RequestContext of Kafka)."""
 
     peer: str  # The client's address and port, for the log.
     connection_id: int  # Unique within this server.
     header: RequestHeader
     session: ClientSession
     gone: "asyncio.Future[None] | None" = None  # Done once the client has disconnected: the response cannot be sent.
-    size_bytes: int = 0  # The bytes of the request with its header.
+    frame: bytes = b""  # The request with its header, without its size.
+    body_at: int = 0  # The position of the request in `frame`, behind the header.
+    began_s: float = 0.0  # When the whole request had arrived, by the event loop's clock.
+    through: "RequestContext | None" = None  # The request of the node that has forwarded this one; None: none has.
+
+    @property
+    def api_key(self) -> int:
+        """The API key of the request."""
+        return self.header.request_api_key
 
     @property
     def version(self) -> int:

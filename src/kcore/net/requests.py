@@ -10,9 +10,10 @@ from typing import Any, Final, Protocol, TypeAlias
 from kcore.errors import DecodeError, FrameError, KcoreError, NetworkError
 from kcore.net.adoption import Adopter, Direct
 from kcore.net.connection_metrics import Metrics
+from kcore.net.connection_states import ClientConnection
 from kcore.net.framed_connection import Encoded, Piece, frame_of
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.net.limits.connection_limits import Limits
+from kcore.net.limits.connection_limits import HEADER_VALUES, Limits
 from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import answer_of, api_name, for_version, is_valid, means_another, refusal, response_of
@@ -49,6 +50,20 @@ def check_kind(request: Message, response: Message) -> None:
         raise TypeError(f"{type(response).__name__} is no answer to {type(request).__name__}")
 
 
+def context_of(
+    client: ClientConnection,
+    kind: type[Message],
+    version: int,
+    frame: bytes,
+    began_s: float,
+    gone: "asyncio.Future[None] | None" = None,
+) -> RequestContext:
+    """Decodes the header of a request of this class. DecodeError."""
+    layout = kind.header_version(min(version, kind.versions.highest))
+    header, at = decode_from(RequestHeader, layout, frame, most_values=HEADER_VALUES)
+    return RequestContext(client.peer, client.connection_id, header, client.session, gone, frame, at, began_s)
+
+
 def framed_response(
     response: Message, version: int, header: RequestHeader, body: Sequence[Piece] | None = None
 ) -> list[Piece]:
@@ -78,33 +93,18 @@ class DirectHandler(Protocol):
         """
 
 
-class Relay(Protocol):
-    """Answers some requests in place of the handler. Its frames have headers, but not their sizes."""
+Ask: TypeAlias = Callable[[RequestContext], Awaitable[bytes]]
+"""Returns the answer with its header, without its size; NetworkError or DecodeError closes the connection."""
 
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether the relay answers requests with this API key and version."""
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        """The answer's frame; NetworkError or DecodeError closes the connection. Called for one request per connection
-        at a time."""
+class Router(Protocol):
+    """Chooses the requests that the server does not decode, because another node or another decoder answers them."""
+
+    def route(self, api_key: int, version: int) -> Ask | None:
+        """The function that answers requests with this API key and version; None: the server's handler."""
 
     def forget(self, connection_id: int) -> None:
         """Forgets a connection that has ended."""
-
-
-class RelayAround:
-    """The base of relays that change only the method `ask` of another relay."""
-
-    def __init__(self, relay: Relay) -> None:
-        self._relay = relay
-
-    def takes(self, api_key: int, version: int) -> bool:
-        """Whether the other relay answers requests with this API key and version."""
-        return self._relay.takes(api_key, version)
-
-    def forget(self, connection_id: int) -> None:
-        """Forgets a connection that has ended, in the other relay."""
-        self._relay.forget(connection_id)
 
 
 class Throttle(Protocol):
@@ -135,7 +135,7 @@ def _as_it_is(answer: ApiVersionsResponse) -> ApiVersionsResponse:
 class ServerParts:
     """The optional parts of a server that answer requests. Without them the handler answers every client."""
 
-    relay: Relay | None = None  # Answers some requests in place of the handler.
+    router: Router | None = None  # Answers some requests in place of the handler.
     direct: DirectHandler | None = None  # The server tries it before the handler.
     adopter: Adopter | None = None  # The server offers it connections after a request of `direct`.
     urgent: Collection[int] = ()  # API keys of requests that begin before others, if there is an adopter.
@@ -178,56 +178,55 @@ class ServedApis:
 
     # Requests.
 
-    def read(
-        self, frame: bytes, api_key: int, version: int, most: int | None = None, *, gives_way: bool = False
-    ) -> tuple[RequestHeader, Message | None]:
-        """Decodes a request: its header, and the request, or None for ApiVersions in an unknown version (KIP-511).
-
-        Raises FrameError for an API or version that is not served, DecodeError for invalid bytes or more than `most`
-        values (default: FEW_VALUES). `gives_way`: called in a thread, lets other threads run in between.
-        """
-        most = self._few if most is None else most
+    def kind_of(self, api_key: int, version: int) -> type[Message]:
+        """The class of a served request. FrameError for an API or version that is not served."""
         request, versions = self._served.get(api_key, (None, NONE))
         if request is None or (version not in versions and request is not ApiVersionsRequest):
             raise FrameError(f"{_name(api_key)} {version} is not served")
-        header, at = decode_from(RequestHeader, request.header_version(version), frame, most_values=most)
-        if version not in versions:
-            return header, None
-        message, _ = decode_from(request, version, frame, at, most_values=most, gives_way=gives_way)
-        return header, message
+        return request
 
-    async def read_any(
-        self, session: ClientSession, frame: bytes, api_key: int, version: int, place: Callable[[], Awaitable[None]]
-    ) -> tuple[RequestHeader, Message | None]:
+    def read(self, context: RequestContext, most: int | None = None, *, gives_way: bool = False) -> Message | None:
+        """Decodes a served request; None for ApiVersions in an unknown version (KIP-511).
+
+        Raises DecodeError for invalid bytes or more than `most` values (default: FEW_VALUES). `gives_way`: called in a
+        thread, lets other threads run in between.
+        """
+        most, version = self._few if most is None else most, context.version
+        request, versions = self._served[context.api_key]
+        if version not in versions:
+            return None
+        return decode_from(request, version, context.frame, context.body_at, most_values=most, gives_way=gives_way)[0]
+
+    async def read_any(self, context: RequestContext, place: Callable[[], Awaitable[None]]) -> Message | None:
         """Decodes a request as `read` does, with as many values as the client may send.
 
         A request with many values is decoded in a thread, one request at a time. `place` waits until a large request of
         a client that is no cluster node may run.
         """
         try:
-            return self.read(frame, api_key, version)
-        except DecodeError:
-            if len(frame) <= self._few:  # Each value has at least one byte, so another cause than the limit has failed.
+            return self.read(context)
+        except DecodeError:  # Each value has at least one byte: in a short frame, another cause than the limit failed.
+            if len(context.frame) <= self._few:
                 raise
         most = self._limits.request_values
-        if not self.parts.is_node(session):
+        if not self.parts.is_node(context.session):
             most = min(most, self._limits.client_values)
             await place()
         async with self.reading:
-            return await asyncio.to_thread(self.read, frame, api_key, version, most, gives_way=True)
+            return await asyncio.to_thread(self.read, context, most, gives_way=True)
 
     def begin(self, direct: Direct, answer: Answer) -> bool:
         """Begins a request with the direct handler. Returns False, and logs why, if its connection must end."""
         assert self.parts.direct is not None
         self._metrics.requests += 1
+        context = direct.context
         try:
-            self.parts.direct.begin(direct.context, direct.request, answer)
+            self.parts.direct.begin(context, direct.request, answer)
         except (NetworkError, DecodeError) as error:
-            self.refuse(direct.context.peer, error)
+            self.refuse(context.peer, error)
             return False
         except Exception as error:
-            header = direct.context.header
-            self.blame_us(direct.context.peer, error, header.request_api_key, header.request_api_version)
+            self.blame_us(context.peer, error, context.api_key, context.version)
             return False
         return True
 
@@ -251,11 +250,9 @@ class ServedApis:
             answer.throttle_time_ms = throttle_time_ms
         return framed_response(answer, version, header)
 
-    def response_frame(
-        self, header: RequestHeader, request: Message, answer: Message | Encoded, begin_s: float
-    ) -> list[Piece]:
+    def response_frame(self, context: RequestContext, request: Message, answer: Message | Encoded) -> list[Piece]:
         """The frame of an answer, which is counted in the metrics; TypeError for a response to another request."""
-        version = header.request_api_version
+        header, version = context.header, context.version
         response, body = answer if isinstance(answer, Encoded) else (answer, None)
         check_kind(request, response)
         if isinstance(response, FetchResponse):
@@ -263,16 +260,16 @@ class ServedApis:
         frame = framed_response(response, version, header, body)
         error_code = getattr(response, "error_code", Errors.NONE.value)
         now_s = asyncio.get_running_loop().time()
-        self._metrics.answered(header.request_api_key, error_code, begin_s, now_s)
+        self._metrics.answered(header.request_api_key, error_code, context.began_s, now_s)
         return frame
 
-    def direct_frame(self, direct: Direct, response: Message, begin_s: float) -> list[Piece] | None:
+    def direct_frame(self, direct: Direct, response: Message) -> list[Piece] | None:
         """The frame of a direct handler's response; None, with a line in the log, after an internal error."""
-        header = direct.context.header
+        context = direct.context
         try:
-            return self.response_frame(header, direct.request, response, begin_s)
+            return self.response_frame(context, direct.request, response)
         except Exception as error:
-            self.blame_us(direct.context.peer, error, header.request_api_key, header.request_api_version)
+            self.blame_us(context.peer, error, context.api_key, context.version)
             return None
 
     # Connections that must end.

@@ -10,8 +10,7 @@ from kcore.net.activity import Activity
 from kcore.net.adoption import Direct, Returned, descriptor_of
 from kcore.net.connection_states import ClientConnection, Event
 from kcore.net.framed_connection import FrameTransport
-from kcore.net.request_context import RequestContext
-from kcore.net.requests import KEY_AND_VERSION
+from kcore.net.requests import KEY_AND_VERSION, context_of
 from kcore.net.security.principal import principal_of_certificate
 from kcore.net.served_requests import ServedRequests, Serving
 from kcore.schema.structure import Message
@@ -118,7 +117,7 @@ class ServedConnection:
     def lost(self, why: str) -> None:
         """See `FrameReceiver.lost`."""
         self._connections.lost(self, why)
-        self._requests.forget_relay()
+        self._requests.forget_routes()
         self._activity.close()
         self.finish()
         self.writing_resumed()
@@ -130,20 +129,21 @@ class ServedConnection:
         handler = self._apis.parts.direct
         if handler is None or len(frame) < KEY_AND_VERSION.size or not self.frames.may_write:
             return False
-        if not self._requests.lets_in(asyncio.get_running_loop().time()):
+        now_s = asyncio.get_running_loop().time()
+        if not self._requests.lets_in(now_s):
             return False
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
         if not handler.takes(api_key):
             return False
         try:
-            header, message = self._apis.read(frame, api_key, version)
+            kind = self._apis.kind_of(api_key, version)
+            context = context_of(self.client, kind, version, frame, now_s, self.frames.gone)
+            message = self._apis.read(context)
         except KcoreError:
             return False
         if message is None:
             return False
         self._activity.begin(frame)
-        client = self.client
-        context = RequestContext(client.peer, client.connection_id, header, client.session, self.frames.gone)
         self._direct = Direct(context, message, frame)
         if not self._apis.begin(self._direct, self._answer_directly):
             self._end_directly()
@@ -156,7 +156,7 @@ class ServedConnection:
         direct, self._direct = self._direct, None
         frame = None
         if response is not None and not self.frames.closed:
-            frame = self._apis.direct_frame(direct, response, self._activity.since_s)
+            frame = self._apis.direct_frame(direct, response)
         if response is None or frame is None:
             self._end_directly()
             return

@@ -11,13 +11,13 @@ from kcore.net.limits.large_requests import Place, let_go, long_lists
 from kcore.net.limits.stopwatch import timed
 from kcore.net.limits.throttled_channel import ThrottledChannel
 from kcore.net.limits.work_in_parts import Share
-from kcore.net.request_context import PEER, SESSION, RequestContext
-from kcore.net.requests import KEY_AND_VERSION, ServedApis, check_kind
+from kcore.net.request_context import PEER, RequestContext
+from kcore.net.requests import KEY_AND_VERSION, ServedApis, check_kind, context_of
 from kcore.net.security.sasl_server import SaslListener, SaslServer
 from kcore.net.server_connections import ServerConnections
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.fetch import FetchResponse
-from kcore.schema.headers import RequestHeader
+from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message, Struct
 
 
@@ -127,7 +127,6 @@ class ServedRequests:
         """Answers requests until the connection ends."""
         PEER.set(self._client.peer)
         session, throttle = self._client.session, self._apis.parts.throttle
-        SESSION.set(session)
         try:
             while (frame := await self._next_frame()) is not None:
                 if isinstance(frame, list):
@@ -155,7 +154,7 @@ class ServedRequests:
             self._activity.stop()
             self._place.leave()
             self._connections.received.hold(self._client, 0)
-            self.forget_relay()
+            self.forget_routes()
             self._close_soon()
 
     async def _throttle(self) -> None:
@@ -194,7 +193,7 @@ class ServedRequests:
         if len(frame) < KEY_AND_VERSION.size:
             raise FrameError(f"a request of {len(frame)} bytes")
         api_key, version = KEY_AND_VERSION.unpack_from(frame)
-        relay, authentication = self._apis.parts.relay, self._authentication
+        apis, authentication = self._apis, self._authentication
         now_s, metrics = asyncio.get_running_loop().time(), self._connections.metrics
         try:
             if authentication is not None and authentication.server.takes(frame, now_s):
@@ -203,14 +202,17 @@ class ServedRequests:
                     return answer
                 if answer is not None and not self._frames.closed:
                     await self._write(answer)
-            elif relay is not None and relay.takes(api_key, version):
-                metrics.requests += 1
-                return frame_of(None, 0, await relay.ask(self._client.connection_id, frame))
             else:
-                session = self._client.session
-                header, message = await self._apis.read_any(session, frame, api_key, version, self._place.enter)
+                ask = None if apis.parts.router is None else apis.parts.router.route(api_key, version)
+                kind = apis.kind_of(api_key, version) if ask is None else REQUESTS[api_key]
+                began_s = self._activity.since_s
+                context = context_of(self._client, kind, version, frame, began_s, self._frames.gone)
+                if ask is not None:
+                    metrics.requests += 1
+                    return frame_of(None, 0, await ask(context))
+                message = await apis.read_any(context, self._place.enter)
                 metrics.requests += 1
-                return await self._serve(header, message, len(frame))
+                return await self._serve(context, message)
         except (NetworkError, DecodeError) as error:
             self._apis.refuse(self._client.peer, error)
         except Exception as error:
@@ -218,22 +220,20 @@ class ServedRequests:
         self._close_soon()
         return None
 
-    async def _serve(self, header: RequestHeader, message: Message | None, size_bytes: int) -> list[Piece] | None:
-        client, apis = self._client, self._apis
-        client.session.client_id = header.client_id
+    async def _serve(self, context: RequestContext, message: Message | None) -> list[Piece] | None:
+        session, apis = context.session, self._apis
+        session.client_id = context.header.client_id
         if message is None or isinstance(message, ApiVersionsRequest):
-            throttle, watch = apis.parts.throttle, client.session.watch
-            throttled_ms = 0 if throttle is None or watch is None else throttle.used(client.session)
-            return apis.versions_frame(header, message, throttled_ms)
-        sender = client.peer, client.connection_id, header, client.session
-        context = RequestContext(*sender, self._frames.gone, size_bytes)
+            throttle = apis.parts.throttle
+            throttled_ms = 0 if throttle is None or session.watch is None else throttle.used(session)
+            return apis.versions_frame(context.header, message, throttled_ms)
         response = await apis.handler(context, message)
         if response is None:
             return None
         if not isinstance(response, Encoded | FetchResponse):
             check_kind(message, response)
-            response = await encoded(response, header.request_api_version)
-        answer = apis.response_frame(header, message, response, self._activity.since_s)
+            response = await encoded(response, context.version)
+        answer = apis.response_frame(context, message, response)
         if isinstance(response, Encoded) and self._activity.running_bytes + sum(map(len, answer)) > PIECE_BYTES:
             self._done_with = [*long_lists(message), *long_lists(response.response)]
         return answer
@@ -248,10 +248,10 @@ class ServedRequests:
             rest -= len(piece)
         self._connections.metrics.responses += bool(frame)
 
-    def forget_relay(self) -> None:
-        """Makes the relay forget the connection."""
-        if self._apis.parts.relay is not None:
-            self._apis.parts.relay.forget(self._client.connection_id)
+    def forget_routes(self) -> None:
+        """Makes the router forget the connection."""
+        if self._apis.parts.router is not None:
+            self._apis.parts.router.forget(self._client.connection_id)
 
     def _close_soon(self) -> None:
         """Ends the connection once all written data is sent."""

@@ -23,7 +23,7 @@ from kcore.net.limits.admission import RateOf
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.listener import bound_sockets
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.requests import Handler, Relay, ServedApis, ServerParts
+from kcore.net.requests import Handler, Router, ServedApis, ServerParts
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
 from kcore.net.served_requests import Serving
@@ -33,7 +33,7 @@ from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 
-__all__ = ["Handler", "Relay", "RequestContext", "Server", "ServerParts", "serve"]
+__all__ = ["Handler", "RequestContext", "Router", "Server", "ServerParts", "serve"]
 
 
 async def serve(

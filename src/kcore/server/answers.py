@@ -1,4 +1,4 @@
-"""Truncates error messages of controllers' responses that are too long for the wire, and encodes the responses.
+"""Truncates error messages of responses that are too long for the wire.
 
 A message may quote a name from the request, which may be as long as a string on the wire can be. Kafka cannot encode
 the longer message, and its client gets no response; kcore truncates the message.
@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
-from kcore.net.framed_connection import Encoded, encoded
 from kcore.net.limits.work_in_parts import next_turn
-from kcore.node.error_responses import in_version
 from kcore.schema.structure import Message, Struct
 
 MOST_BYTES: Final = 32_767  # UTF-8 bytes in the longest string on the wire.
@@ -61,9 +59,3 @@ async def made_to_fit(response: Message) -> None:
     """Truncates messages that are too long; the event loop runs other work between parts of a large response."""
     for _ in fitting(response):
         await next_turn()
-
-
-async def in_turns(response: Message, version: int) -> Encoded:
-    """Encodes a response for its version; the event loop runs other work between parts of a large response."""
-    await made_to_fit(response)
-    return await encoded(in_version(response, version), version)

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 
 from kcore.errors import DecodeError
 from kcore.metadata.principal import KafkaPrincipal
-from kcore.net.framed_connection import PIECE_BYTES, Encoded
+from kcore.net.framed_connection import PIECE_BYTES, Encoded, encoded
 from kcore.net.limits.connection_limits import REQUEST_VALUES
 from kcore.net.requests import FEW_VALUES
+from kcore.node.error_responses import in_version
 from kcore.node.parsed import is_parsed
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import CreateAclsResponse
@@ -23,7 +24,6 @@ from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.raft_voters import AddRaftVoterResponse, RemoveRaftVoterResponse
 from kcore.schema.structure import Message
-from kcore.server.answers import in_turns
 from kcore.wire.codec import decode_from, encode
 from kcore.wire.metadata_frames import varint
 
@@ -122,7 +122,7 @@ async def wrapped(forwarded: Forwarded, response: Message) -> Message | Encoded:
         return EnvelopeResponse(error_code=Errors.NOT_CONTROLLER.value)
     version = forwarded.header.request_api_version
     head = encode(ResponseHeader(correlation_id=forwarded.header.correlation_id), response.header_version(version))
-    body = (await in_turns(response, version)).body
+    body = (await encoded(in_version(response, version), version)).body
     size = len(head) + sum(map(len, body))
     if size <= PIECE_BYTES:
         return EnvelopeResponse(response_data=b"".join((head, *body)))

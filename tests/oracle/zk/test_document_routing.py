@@ -44,6 +44,7 @@ from kcore.schema.delegation_tokens import (
 from kcore.schema.quotas import AlterClientQuotasRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest
+from kcore.server.pipeline import layout_of
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.zk_broker_listener_settings import ZkBrokerListenerSettings, zk_broker_listener_settings
 from kcore.server.zk_broker.zk_broker_server import ZkBrokerServer
@@ -53,7 +54,7 @@ from kcore.server.zk_controller.zk_controller_listener_settings import (
     zk_controller_settings,
 )
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
-from kcore.server.zk_node.document_routing import BUMPED, DocumentRouting, layout_of
+from kcore.server.zk_node.document_routing import BUMPED, DocumentRouting
 from kcore.wire.codec import decode_from
 from net.loops import until
 from oracle.kcore_brokers import KcoreBroker

@@ -81,7 +81,7 @@ async def test_others_are_served_while_many_resources_are_described(
     """Also where each has no setting that was asked for, and where a resource is repeated."""
     monkeypatch.setattr(work_in_parts, "PART_S", 0.0)
     async with cluster_in(tmp_path) as cluster:
-        handlers: Any = cluster.brokers[1].handlers
+        handlers: Any = cluster.brokers[1].handlers.mode
         resources = [resource(32, f"g{number % names}", keys) for number in range(200)]
         request = configs.DescribeConfigsRequest(resources=resources)
         answer, turns = await with_turns_of_others(handlers._describe_configs(request))

@@ -399,9 +399,8 @@ def test_only_a_client_that_may_describe_a_group_makes_the_broker_create_its_top
         return True
 
     handlers: Any = SimpleNamespace(
-        view=lambda listener: SimpleNamespace(nodes=dict),
+        mode=SimpleNamespace(view=lambda listener: SimpleNamespace(nodes=dict), may_coordinate=may_coordinate),
         _manager=SimpleNamespace(cluster=SimpleNamespace(table=SimpleNamespace(topics=()))),
-        may_coordinate=may_coordinate,
         _topic_creation=SimpleNamespace(create=created.extend),
         _coordinator=lambda key, kind, nodes, may_come: _no_coordinator(key, Errors.COORDINATOR_NOT_AVAILABLE, None),
     )

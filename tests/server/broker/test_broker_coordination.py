@@ -207,7 +207,7 @@ async def test_coordinators_are_found_and_impossible_ones_refused(tmp_path: Path
         nobody = await find(0)
         assert nobody.error_code == Errors.UNSUPPORTED_VERSION
         assert nobody.error_message == "no broker of this cluster coordinates groups or transactions"
-        brokers.servers[1].handlers._admin._read_s = -10.0  # Records that were read are read again.
+        brokers.servers[1].handlers.mode._admin._read_s = -10.0  # Records that were read are read again.
         kafka = encode_broker(BrokerNode([Endpoint(1, "127.0.0.1", "PLAINTEXT", 0)]), 0)
         brokers.tree.nodes[znodes.broker_path(5)] = (kafka, 0, 1, 1)
         assert (await find(0)).error_code == Errors.COORDINATOR_NOT_AVAILABLE, "it makes the topic when it is asked"

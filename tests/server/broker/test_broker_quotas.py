@@ -91,7 +91,7 @@ async def test_what_goes_on_to_the_controller_counts_at_both(tmp_path: Path, aut
     ours, tokens = s.ElectLeadersRequest(topic_partitions=None), s.CreateDelegationTokenRequest(renewers=[])
     async with secure_cluster(tmp_path, authority) as cluster:
         await limit_alice(cluster, 1.0)
-        controller, broker = cluster.controller.handlers.throttle, cluster.brokers[1]
+        controller, broker = cluster.controller.handlers.pipeline.throttle, cluster.brokers[1]
         stop_the_clocks(throttle_of(broker))
         stop_the_clocks(controller)
         throttle_of(broker).clock_ns = lambda: 0

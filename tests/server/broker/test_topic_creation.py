@@ -254,7 +254,7 @@ async def test_a_broker_of_zookeeper_mode_has_the_controller_make_the_topic(tmp_
             return [each.error_code for each in (await brokers.ask(1, find(key_type), 4)).coordinators]
 
         assert await asked(0) == [Errors.UNSUPPORTED_VERSION] * 2, "nobody would coordinate"
-        brokers.servers[1].handlers._admin._read_s = -10.0  # type: ignore[attr-defined]
+        brokers.servers[1].handlers.mode._admin._read_s = -10.0
         kafka = encode_broker(BrokerNode([Endpoint(1, "127.0.0.1", "PLAINTEXT", 0)]), 0)
         brokers.tree.nodes[znodes.broker_path(5)] = (kafka, 0, 1, 1)
         for key_type, (name, partitions, factor) in enumerate([(GROUPS, 7, 3), (TRANSACTIONS, 50, 1)]):

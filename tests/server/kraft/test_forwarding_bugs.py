@@ -33,13 +33,13 @@ from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopic
 from kcore.server.broker import broker_connections, forwarding
 from kcore.server.broker import broker_connections as peers
 from kcore.server.broker.broker_connections import ControllerClient
-from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.forwarding import ControllerForwarding
 from kcore.server.clock import now_ms
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.zk_node.relay import Address, BrokerRelay
 from kcore.wire.codec import decode_from, encode
-from net.loops import GENEROUS_S, raw_server, story, until
+from net.loops import GENEROUS_S, context_in, raw_server, story, until
 from server.broker.test_broker_process import brokers_in
 from server.kraft.test_kraft_server import enveloped, registration, served
 
@@ -75,10 +75,10 @@ async def test_a_forwarded_request_that_no_controller_answers_is_given_up(monkey
         nonlocal looks
         looks += 1
 
-    relay = ControllerRelay(ControllerClient("broker-1-forwarding", nowhere))
+    relay = ControllerForwarding(ControllerClient("broker-1-forwarding", nowhere))
     async with asyncio.timeout(5):
         with pytest.raises(DisconnectedError, match="no controller has answered CreateTopicsRequest"):
-            await relay.ask(1, frame_of(creation("t"), 7))
+            await relay.ask(context_in(frame_of(creation("t"), 7)))
     assert looks > 1
     seen = looks
     await asyncio.sleep(0.03)
@@ -122,9 +122,9 @@ async def test_a_request_that_fits_in_no_envelope_is_not_sent(monkeypatch: pytes
     def nowhere() -> None:
         raise AssertionError("no controller is looked for")
 
-    relay = ControllerRelay(ControllerClient("broker-1-forwarding", nowhere))
+    relay = ControllerForwarding(ControllerClient("broker-1-forwarding", nowhere))
     with pytest.raises(DisconnectedError, match="does not fit in an envelope"):
-        await relay.ask(1, frame_of(creation("t" * 50), 5))
+        await relay.ask(context_in(frame_of(creation("t" * 50), 5)))
 
 
 @story
@@ -137,7 +137,7 @@ async def test_the_largest_request_that_fits_in_an_envelope_is_sent(monkeypatch:
 
     async with await serve("127.0.0.1", 0, answered, {"Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1-forwarding", lambda: at(server.port))
-        assert await ControllerRelay(client).ask(1, frame) == frame
+        assert await ControllerForwarding(client).ask(context_in(frame)) == frame
         client.close()
 
 
@@ -195,7 +195,7 @@ async def test_the_controller_alone_checks_the_replication_factor_of_a_forwarded
 
     async with await serve("127.0.0.1", 0, controller, {"Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1-forwarding", lambda: at(server.port))
-        assert await ControllerRelay(client).ask(1, frame) == b"as the controller says"
+        assert await ControllerForwarding(client).ask(context_in(frame)) == b"as the controller says"
         client.close()
     assert [each.request_data for each in seen] == [frame], "byte for byte"
 
@@ -292,8 +292,8 @@ async def test_requests_that_are_forwarded_at_once_are_bounded(monkeypatch: pyte
             asked += 1
             await asyncio.Event().wait()
 
-    relay = ControllerRelay(Silent("broker-1-forwarding", lambda: None))
-    tasks = [asyncio.create_task(relay.ask(number, frame_of(creation("t"), 7))) for number in range(4)]
+    relay = ControllerForwarding(Silent("broker-1-forwarding", lambda: None))
+    tasks = [asyncio.create_task(relay.ask(context_in(frame_of(creation("t"), 7)))) for _ in range(4)]
     for _ in range(10):
         await asyncio.sleep(0)
     assert asked == 2

@@ -13,13 +13,14 @@ from kcore.net.connect import connect
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import MECHANISMS, Sasl, Security
 from kcore.net.security.tls import TlsContext, TlsSettings
-from kcore.net.server import RequestContext, ServerParts, serve
+from kcore.net.server import RequestContext, serve
 from kcore.schema.envelope import EnvelopeRequest
 from kcore.schema.principal import DefaultPrincipalData
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from kcore.server.broker.broker_connections import ControllerClient
-from kcore.server.broker.forwarding import ControllerRelay, address_bytes, principal_bytes
+from kcore.server.broker.forwarding import ControllerForwarding, address_bytes, principal_bytes
 from kcore.server.envelopes import Forwarded, unwrapped, wrapped
+from kcore.server.pipeline import RequestPipeline, Route
 from kcore.wire.codec import decode
 from net.authority import Authority, client_tls
 from net.loops import story
@@ -44,9 +45,9 @@ async def broker_of(seen: list[Forwarded], **security: Any) -> AsyncIterator[int
 
     async with await serve("127.0.0.1", 0, controller, {"Envelope": (0, 0)}) as server:
         client = ControllerClient("broker-1", lambda: Endpoint(server.port, "127.0.0.1", "PLAINTEXT", 0))
-        async with await serve(
-            "127.0.0.1", 0, broker, APIS, parts=ServerParts(relay=ControllerRelay(client)), **security
-        ) as handlers:
+        policy = ControllerForwarding(client)
+        pipeline = RequestPipeline(broker, lambda session: True, routes=[Route(policy.takes, policy.ask)])
+        async with await serve("127.0.0.1", 0, broker, APIS, parts=pipeline.parts, **security) as handlers:
             yield handlers.port
         client.close()
 

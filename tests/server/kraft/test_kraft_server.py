@@ -50,7 +50,7 @@ from kcore.schema.raft_voters import RemoveRaftVoterRequest
 from kcore.schema.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopicsRequest
-from kcore.server.kraft_controller import kraft_controller_request_handlers
+from kcore.server.kraft_controller import envelope_requests
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.elections import MemoryElections
 from kcore.types import Uuid
@@ -371,7 +371,7 @@ def test_a_client_s_values_in_an_envelope_are_fewer_where_there_is_an_authorizer
     port: int, has_authorizer: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each value needs an authorization."""
-    monkeypatch.setattr(kraft_controller_request_handlers, "CLIENT_VALUES", 2)
+    monkeypatch.setattr(envelope_requests, "CLIENT_VALUES", 2)
     settings = {"has_authorizer": True, "super_users": ("User:ANONYMOUS",)} if has_authorizer else {}
 
     async def story(server: KraftServer, connection: Connection) -> None:
@@ -391,8 +391,8 @@ def test_a_large_request_in_an_envelope_and_its_response_are_freed_in_parts(
     async def noted(lists: list[list[Any]]) -> None:
         freed.append([*map(len, lists)])
 
-    monkeypatch.setattr(kraft_controller_request_handlers, "let_go", noted)
-    monkeypatch.setattr(kraft_controller_request_handlers, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(envelope_requests, "let_go", noted)
+    monkeypatch.setattr(envelope_requests, "PIECE_BYTES", 1_000)
     topics = [CreatableTopic(name=f"t{each}", num_partitions=1, replication_factor=1) for each in range(LONG + 1)]
 
     async def story(server: KraftServer, connection: Connection) -> None:

@@ -36,16 +36,15 @@ def parts_for(request: Message, *, is_standby: bool = False, is_allowed: bool = 
         return DescribeConfigsResponse(results=results)
 
     handlers: Any = SimpleNamespace(
-        _answered=answered,
+        pending=SimpleNamespace(answered=answered),
         _control=None,
-        _info=lambda received: None,
+        _info=lambda context: None,
         _context=lambda: SimpleNamespace(is_standby=is_standby),
-        _is_allowed=lambda received, operation: is_allowed,
+        _is_allowed=lambda context, operation: is_allowed,
     )
     handlers._control = lambda *_: None
-    received: Any = SimpleNamespace(request=request)
     context: Any = None
-    return parts, asyncio.run(KraftControllerRequestHandlers._response_of_controller(handlers, context, received))
+    return parts, asyncio.run(KraftControllerRequestHandlers._response_of_controller(handlers, context, request))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema import update_features
 from kcore.schema.acls import AclCreation
-from kcore.server.kraft_controller.kraft_controller_request_handlers import REGISTERED_AT_ONCE
+from kcore.server.kraft_controller.registrations import REGISTERED_AT_ONCE
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from
 from net.loops import read_frame, story, until

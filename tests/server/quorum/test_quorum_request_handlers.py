@@ -184,7 +184,7 @@ async def test_nothing_is_kept_of_a_client_that_is_gone() -> None:
         await connection.close()
         with pytest.raises(DisconnectedError):
             await call
-        await until(lambda: not made._waiting)
+        await until(lambda: not made.pending.waiting)
         made.answer(SendResponse(raft.requests[0][2], VoteResponse()))
 
 
@@ -196,8 +196,8 @@ async def test_what_waits_when_the_node_closes_gets_no_answer() -> None:
     context = RequestContext("peer", 1, s.RequestHeader(request_api_version=1), ClientSession("CONTROLLER", "::1"))
     answers: list[Message | None] = []
     made.begin(context, s.FetchRequest(), answers.append)
-    waiting = asyncio.create_task(made._handle(context, VoteRequest()))
+    waiting = asyncio.create_task(made.handle(context, VoteRequest()))
     await until(lambda: len(raft.requests) == 2)
     await made.close()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert answers == [None] and waiting.cancelled() and not made._waiting
+    assert answers == [None] and waiting.cancelled() and not made.pending.waiting

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from kcore.measure.processes.local_process import free_ports
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
-from kcore.net.request_context import SESSION, ClientSession
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.net.requests import Ask
 from kcore.net.server import serve
 from kcore.protocol_errors import Errors
 from kcore.schema.group_listing import DeletableGroupResult
@@ -27,12 +29,12 @@ from kcore.schema.scram import (
 )
 from kcore.schema.topics import CreatableTopic, DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
+from kcore.server.pipeline import RequestPipeline, Route
 from kcore.server.security.audit import AuditLog, is_logged, outcome_of
-from kcore.server.security.audited import AuditedRelay, audited
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import encode
-from net.loops import request_frame, story, until
+from net.loops import context_in, request_frame, story, until
 from server.kraft.test_kraft_server import enveloped, registration, served
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
@@ -154,7 +156,7 @@ def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[s
     audit = AuditLog(tmp_path / "audit")
 
     async def tale(server: KraftServer, connection: Connection) -> None:
-        server.handlers._audit = audit
+        server.handlers.pipeline.audit = audit
         for request in asks:
             await connection.send(request)
 
@@ -190,37 +192,40 @@ def test_a_forged_envelope_is_logged_under_its_sender(tmp_path: Path) -> None:
     assert "alice" not in (tmp_path / "audit").read_text()
 
 
+def relaying(takes: Callable[[int, int], bool], ask: Ask, audit: AuditLog) -> RequestPipeline:
+    """A pipeline with one route, and no requests of its own."""
+
+    async def handle(context: RequestContext, request: Any) -> Any:
+        raise AssertionError("the route answers all requests")
+
+    routes = [Route(takes, ask)]
+    return RequestPipeline(handle, lambda session: True, routes=routes, audit=audit, wall_ms=lambda: 1_500)
+
+
 @story
 async def test_what_is_relayed_has_its_line(tmp_path: Path) -> None:
     """By the bytes that the broker answered, or that there was no answer."""
     audit = AuditLog(tmp_path / "audit")
     answers: list[bytes | None] = []
 
-    class Broker:
-        def takes(self, api_key: int, version: int) -> bool:
-            return api_key != 3
+    async def answer(context: RequestContext) -> bytes:
+        if (answer := answers.pop(0)) is None:
+            raise DisconnectedError("no live broker")
+        return answer
 
-        async def ask(self, connection_id: int, frame: bytes) -> bytes:
-            if (answer := answers.pop(0)) is None:
-                raise DisconnectedError("no live broker")
-            return answer
-
-        def forget(self, connection_id: int) -> None:
-            answers.clear()
-
-    relay = AuditedRelay(Broker(), audit, lambda: 1_500)
-    SESSION.set(ClientSession("L", "10.0.0.9"))
+    pipeline = relaying(lambda api_key, version: api_key != 3, answer, audit)
     request = s.DeleteGroupsRequest(groups_names=["a", "b"])
     frame = request_frame(request, 2, 7)[4:]
     results = [DeletableGroupResult(group_id=name, error_code=code) for name, code in (("a", 0), ("b", 69))]
     head = encode(s.ResponseHeader(correlation_id=7), 1)
     whole = bytes(head) + bytes(encode(s.DeleteGroupsResponse(results=results), 2))
     answers += [whole, b"\0\0", None]
-    assert await relay.ask(1, frame) == whole
-    assert await relay.ask(1, frame) == b"\0\0"
+    context, ask = context_in(frame, ClientSession("L", "10.0.0.9")), pipeline.route(42, 2)
+    assert ask is not None and pipeline.route(3, 12) is None
+    assert await ask(context) == whole
+    assert await ask(context) == b"\0\0"
     with pytest.raises(DisconnectedError):
-        await relay.ask(1, frame)
-    assert relay.takes(42, 2) and not relay.takes(3, 12)
+        await ask(context)
     audit.close()
     lines = lines_of(tmp_path / "audit")
     assert [line["outcome"] for line in lines] == [{"GROUP_ID_NOT_FOUND": 1, "NONE": 1}, "not read", "no response"]
@@ -233,23 +238,16 @@ async def test_what_is_long_is_not_read_for_its_line(tmp_path: Path, monkeypatch
     audit = AuditLog(tmp_path / "audit")
     response = bytes(encode(s.ResponseHeader(correlation_id=7), 1)) + bytes(encode(s.DeleteGroupsResponse(), 2))
 
-    class Broker:
-        def takes(self, api_key: int, version: int) -> bool:
-            return True
+    async def answer(context: RequestContext) -> bytes:
+        return response
 
-        async def ask(self, connection_id: int, frame: bytes) -> bytes:
-            return response
-
-        def forget(self, connection_id: int) -> None:
-            pass
-
-    relay = AuditedRelay(Broker(), audit, lambda: 1_500)
-    SESSION.set(ClientSession("L", "10.0.0.9"))
+    ask = relaying(lambda *_: True, answer, audit).route(42, 2)
+    assert ask is not None
     frame = request_frame(s.DeleteGroupsRequest(groups_names=["a" * 20]), 2, 7)[4:]
     assert len(response) < len(frame)
     for most in (len(frame), len(frame) - 1, len(response), len(response) - 1):
-        monkeypatch.setattr("kcore.server.security.audited.MOST_BYTES", most)
-        await relay.ask(1, frame)
+        monkeypatch.setattr("kcore.server.security.audit.MOST_BYTES", most)
+        await ask(context_in(frame))
     audit.close()
     found = [(line.get("items"), line["outcome"]) for line in lines_of(tmp_path / "audit")]
     assert found == [(1, {"NONE": 1}), (None, {"NONE": 1}), (None, {"NONE": 1}), (None, "not read")]
@@ -261,7 +259,7 @@ async def test_a_broker_and_a_quorum_s_node_tell_of_what_they_were_asked(tmp_pat
         return s.DeleteRecordsResponse(topics=[])
 
     audit = AuditLog(tmp_path / "audit")
-    handler = audited(refuses, audit, lambda: 1_500)
+    handler = RequestPipeline(refuses, lambda session: True, audit=audit, wall_ms=lambda: 1_500).handle
     async with (
         await serve("127.0.0.1", 0, handler, {"DeleteRecords": (0, 2)}) as server,
         await connect("127.0.0.1", server.port) as connection,
@@ -270,7 +268,6 @@ async def test_a_broker_and_a_quorum_s_node_tell_of_what_they_were_asked(tmp_pat
     audit.close()
     [line] = lines_of(tmp_path / "audit")
     assert (line["principal"], line["request"], line["outcome"]) == ("User:ANONYMOUS", "DeleteRecords", {"NONE": 1})
-    assert audited(refuses, None, lambda: 0) is refuses
 
 
 def test_an_outcome_counts_the_errors_of_partitions() -> None:

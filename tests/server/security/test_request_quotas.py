@@ -62,7 +62,7 @@ def stop_the_clocks(throttle: RequestThrottle) -> Steps:
 async def limited(folder: Path, entity: dict[str, str | None], **settings: Any) -> AsyncIterator[KraftServer]:
     """A controller at which the entity has 1 %: 100 ms of ten seconds."""
     async with active(folder, **settings) as server:
-        stop_the_clocks(server.handlers.throttle)
+        stop_the_clocks(server.handlers.pipeline.throttle)
         async with await connect("127.0.0.1", server.port, client_id="admin") as admin:
             await limit(admin, entity, 1.0)
         yield server
@@ -118,7 +118,7 @@ async def test_who_asks_without_end_is_held_to_the_quota_and_nobody_else(tmp_pat
         assert (await greedy.send(DESCRIBE)).throttle_time_ms == 1000
         await limit(modest, GREEDY, None)
         assert (await greedy.send(DESCRIBE)).throttle_time_ms == 0
-        assert server.handlers.throttle.is_on is False
+        assert server.handlers.pipeline.throttle.is_on is False
 
 
 @story
@@ -245,7 +245,7 @@ def forwarded(name: str) -> s.EnvelopeRequest:
 async def test_a_quota_on_mutations_mutes_as_well(tmp_path: Path) -> None:
     """Nothing is measured for it."""
     async with active(tmp_path) as server, broker(server) as made:
-        steps = stop_the_clocks(server.handlers.throttle)
+        steps = stop_the_clocks(server.handlers.pipeline.throttle)
         await limit(made.admin, {"client-id": "kcore"}, 0.001, RATE)
         for name in ("a", "b"):
             topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)

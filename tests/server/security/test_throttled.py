@@ -9,7 +9,7 @@ from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
-from kcore.server.security.throttled import with_time
+from kcore.server.security.request_throttle import with_time
 from kcore.wire.codec import decode_from, encode
 
 FIELD = "throttle_time_ms"

@@ -16,9 +16,9 @@ from kcore.metadata.table.broker_table import Endpoint
 from kcore.metadata.zookeeper import znodes
 from kcore.net.connect import connect
 from kcore.net.limits.connection_limits import CLIENT_VALUES
-from kcore.net.request_context import SESSION, ClientSession
+from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Security
-from kcore.net.server import Relay, RequestContext, ServerParts, serve
+from kcore.net.server import RequestContext, serve
 from kcore.net.versions import api_name, response_of
 from kcore.node.tokens import OfTokens
 from kcore.node.zk.acls import AclAuthorizerSettings
@@ -41,22 +41,22 @@ from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import Dialer
+from kcore.server.pipeline import RequestPipeline, Route, layout_of, request_of
 from kcore.server.security.audit import AuditLog
-from kcore.server.zk_broker.document_relay import DocumentRelay
+from kcore.server.zk_broker.document_forwarding import DocumentForwarding
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.server.zk_node.document_routing import (
     BUMPED,
+    CLIENT_ADDRESS,
     DocumentRouting,
-    RoutedRequest,
-    layout_of,
+    client_of,
     proxied,
-    read_request,
     refused,
 )
 from kcore.wire.codec import decode_from, encode
-from net.loops import raw_server, story, until
+from net.loops import context_in, raw_server, story, until
 from net.security.test_tls_listener import ALICE, listener
 from server.zookeepers import Client, Zookeeper, elect, take_over
 
@@ -108,17 +108,8 @@ MUTATIONS: list[Message] = [
 EACH = pytest.mark.parametrize("request_", MUTATIONS, ids=lambda each: api_name(type(each)))
 
 
-class Nothing:
-    """A broker that hands on nothing else."""
-
-    def takes(self, api_key: int, version: int) -> bool:
-        return False
-
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
-        raise AssertionError("nothing")
-
-    def forget(self, connection_id: int) -> None:
-        pass
+def every_node(session: ClientSession) -> bool:
+    return True
 
 
 @pytest.fixture(autouse=True)
@@ -148,7 +139,6 @@ async def controller(
 async def broker(controller_port: int | None, **security: Any) -> AsyncIterator[int]:
     """The port of a node with a broker's relay."""
     where = None if controller_port is None else Endpoint(controller_port, "127.0.0.1", "PLAINTEXT", 0)
-    others: Relay = Nothing()
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)} | {
         api_name(kind): (kind.versions.lowest, kind.versions.highest) for kind in BUMPED
     }
@@ -156,14 +146,17 @@ async def broker(controller_port: int | None, **security: Any) -> AsyncIterator[
     async def handle(context: Any, request: Any) -> None:
         raise AssertionError("all mutations are the relay's")
 
-    relay = DocumentRelay(lambda: where, others)
-    async with await serve("127.0.0.1", 0, handle, apis, parts=ServerParts(relay=relay), **security) as server:
+    policy = DocumentForwarding(lambda: where, every_node)
+    pipeline = RequestPipeline(handle, every_node, routes=[Route(policy.takes, policy.ask)])
+    async with await serve("127.0.0.1", 0, handle, apis, parts=pipeline.parts, **security) as server:
         yield server.port
 
 
-def frame_of(request: Message, version: int, principal_tag: bytes | None = None) -> bytes:
+def frame_of(
+    request: Message, version: int, principal_tag: bytes | None = None, address_tag: bytes | None = None
+) -> bytes:
     kind, layout = type(request), layout_of(type(request), version)
-    tags = [] if principal_tag is None else [(0, principal_tag)]
+    tags = [(tag, value) for tag, value in ((0, principal_tag), (CLIENT_ADDRESS, address_tag)) if value is not None]
     header = RequestHeader(
         request_api_key=kind.api_key,
         request_api_version=version,
@@ -183,10 +176,7 @@ async def asked(port: int, request: Message, version: int) -> Any:
         data = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
     finally:
         writer.transport.abort()
-    kind, layout = response_of(type(request)), layout_of(type(request), version)
-    header, at = decode_from(ResponseHeader, kind.header_version(layout), data)
-    assert header.correlation_id == 7
-    return decode_from(kind, layout, data, at)[0]
+    return answer_in(data, request, version)
 
 
 def errors_of(response: Any) -> list[int]:
@@ -229,10 +219,10 @@ async def test_an_old_version_goes_to_the_controller_once_as_the_new_one(request
         with pytest.raises(asyncio.IncompleteReadError):
             await asked(at, request_, BUMPED[kind] - 1)
     [frame] = seen  # Not again, though nobody answered.
-    found = read_request(frame)
-    assert found.header.request_api_version == BUMPED[kind]
-    assert (found.principal_name, found.client_address) == ("ANONYMOUS", "127.0.0.1")
-    assert (found.header.client_id, found.request) == ("c", request_)
+    found = context_in(frame)
+    assert found.version == BUMPED[kind]
+    assert client_of(found.header) == ("ANONYMOUS", "127.0.0.1")
+    assert (found.header.client_id, request_of(found, every_node)) == ("c", request_)
 
 
 @pytest.mark.covers("KIP-590 6", "KIP-590 7", "KIP-590 8")
@@ -332,11 +322,21 @@ async def proxied_answer(
     server: ControllerServer, request: Message, name: str, sender: str = "ANONYMOUS", address: str | None = None
 ) -> Any:
     """The answer to a request in a new version, with `name` in its header, from the authenticated `sender`."""
-    routed = read_request(frame_of(request, BUMPED[type(request)], named(name)))
-    routed = routed._replace(client_address=address)
+    version, address_tag = BUMPED[type(request)], None if address is None else named(address)
     session = ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal(sender))
-    return await server._handlers._handle_routed(RequestContext("a test", 1, routed.header, session), routed)
+    ask = server._handlers._pipeline.route(request.api_key, version)
+    assert ask is not None
+    return answer_in(await ask(context_in(frame_of(request, version, named(name), address_tag), session)), request)
+
+
+def answer_in(data: bytes, request: Message, version: int | None = None) -> Any:
+    """The response in the frame of an answer, whose correlation id is checked."""
+    kind = response_of(type(request))
+    layout = layout_of(type(request), BUMPED[type(request)] if version is None else version)
+    header, at = decode_from(ResponseHeader, kind.header_version(layout), data)
+    assert header.correlation_id == 7
+    return decode_from(kind, layout, data, at)[0]
 
 
 @pytest.mark.covers("KIP-590 10")
@@ -383,7 +383,7 @@ async def test_what_is_proxied_comes_from_the_address_of_the_client(tmp_path: Pa
     assert audited == [
         ("User:bob", "10.1.2.3", through),
         ("User:bob", "10.1.2.4", through),
-        ("User:bob", through, None),
+        ("User:bob", through, through),
     ]
 
 
@@ -410,17 +410,12 @@ async def test_a_stranger_gets_no_token_in_another_name() -> None:
 @story
 async def test_a_client_of_a_token_gets_no_other_by_a_broker() -> None:
     """The broker refuses, because it forwards only the principal's name and not the token."""
-    relay, session = DocumentRelay(lambda: None, Nothing()), ClientSession("PLAINTEXT", "127.0.0.1")
+    policy, session = DocumentForwarding(lambda: None, every_node), ClientSession("PLAINTEXT", "127.0.0.1")
     session.authenticated(KafkaPrincipal("alice"), is_token=True)
-    token = SESSION.set(session)
     for request in (each for each in MUTATIONS if isinstance(each, OfTokens)):
         version = BUMPED[type(request)] - 1
-        answered = await relay.ask(1, frame_of(request, version))
-        response = response_of(type(request))
-        _, at = decode_from(ResponseHeader, response.header_version(version), answered)
-        answer: Any = decode_from(response, version, answered, at)[0]
+        answer = answer_in(await policy.ask(context_in(frame_of(request, version), session)), request, version)
         assert answer.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    SESSION.reset(token)
 
 
 @pytest.mark.covers("KIP-590 11")
@@ -446,22 +441,23 @@ async def test_clients_get_the_new_versions() -> None:
 @pytest.mark.parametrize("tag", [b"", b"\x05abc", b"\x02\xff", b"\0", b"\xff\xff\xff\xff\xff\xff"])
 def test_a_name_that_is_no_string_is_refused(tag: bytes) -> None:
     with pytest.raises(DecodeError):
-        read_request(frame_of(MUTATIONS[4], 1, tag))
+        client_of(context_in(frame_of(MUTATIONS[4], 1, tag)).header)
 
 
 def test_a_mutation_of_a_stranger_has_fewer_values_than_one_of_a_node() -> None:
     resource = IncrementalAlterConfigsRequestAlterConfigsResource(**TOPIC)
-    frame = frame_of(IncrementalAlterConfigsRequest(resources=[resource] * (CLIENT_VALUES + 1)), 0)
-    assert read_request(frame, is_node=True)
+    context = context_in(frame_of(IncrementalAlterConfigsRequest(resources=[resource] * (CLIENT_VALUES + 1)), 0))
+    assert request_of(context, every_node)
     with pytest.raises(DecodeError):
-        read_request(frame, is_node=False)
+        request_of(context, lambda session: False)
 
 
 def test_a_long_name_is_read_as_it_was_written() -> None:
-    frame = read_request(frame_of(MUTATIONS[4], 0))
     for name in ("", "é" * 63, "x" * 126, "x" * 127, "x" * 20_000):
-        read = read_request(b"".join(proxied(frame, name, "10.1.2.3", 3)))
-        assert (read.principal_name, read.client_address) == (name, "10.1.2.3")
+        session = ClientSession("PLAINTEXT", "10.1.2.3")
+        session.authenticated(KafkaPrincipal(name))
+        frame = b"".join(proxied(context_in(frame_of(MUTATIONS[4], 0), session), MUTATIONS[4]))
+        assert client_of(context_in(frame).header) == (name, "10.1.2.3")
 
 
 @pytest.mark.covers("KIP-590 3", "KIP-590 10")
@@ -469,29 +465,22 @@ def test_a_long_name_is_read_as_it_was_written() -> None:
 @story
 async def test_a_broker_shows_the_controller_who_it_is(request_: Message) -> None:
     """Where the controller's listener asks for it; the client is named in the header all the same."""
-    seen: list[tuple[str, str | None, Message]] = []
+    seen: list[tuple[str, str, Message]] = []
 
-    async def decide(context: RequestContext, routed: RoutedRequest) -> Message:
-        seen.append((str(context.principal), routed.principal_name, routed.request))
-        return refused(routed.request, routed.header.request_api_version, Errors.POLICY_VIOLATION)
-
-    async def handle(context: Any, request: Any) -> None:
-        raise AssertionError("the request handlers answer all mutations")
+    async def handle(context: RequestContext, request: Message) -> Message:
+        assert context.through is not None
+        seen.append((str(context.through.principal), context.principal.name, request))
+        return refused(request, context.version, Errors.POLICY_VIOLATION)
 
     apis = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-    listener_settings = DocumentRequests(decide, lambda: True, Nothing(), lambda session: True)
-    async with await serve(
-        "127.0.0.1", 0, handle, apis, parts=ServerParts(relay=listener_settings), sasl=listener()
-    ) as server:
+    document = DocumentRequests(lambda: pipeline, lambda: True, every_node)
+    pipeline = RequestPipeline(handle, every_node, routes=[document.route()])
+    async with await serve("127.0.0.1", 0, handle, apis, parts=pipeline.parts, sasl=listener()) as server:
         where = Endpoint(server.port, "127.0.0.1", "SECURE", 2)
         dialer = Dialer(lambda: Security(sasl=ALICE["PLAIN"]))
-        relay, session = DocumentRelay(lambda: where, Nothing(), dialer), ClientSession("PLAINTEXT", "127.0.0.1")
+        policy, session = DocumentForwarding(lambda: where, every_node, dialer), ClientSession("PLAINTEXT", "::1")
         session.authenticated(KafkaPrincipal("bob"))
-        token, version = SESSION.set(session), BUMPED[type(request_)] - 1
-        answer = await relay.ask(1, frame_of(request_, version))
-        SESSION.reset(token)
+        version = BUMPED[type(request_)] - 1
+        answer = await policy.ask(context_in(frame_of(request_, version), session))
     assert seen == [("User:alice", "bob", request_)]
-    response = response_of(type(request_))
-    header, at = decode_from(ResponseHeader, response.header_version(version), answer)
-    assert header.correlation_id == 7
-    assert {*errors_of(decode_from(response, version, answer, at)[0])} == {Errors.POLICY_VIOLATION}
+    assert {*errors_of(answer_in(answer, request_, version))} == {Errors.POLICY_VIOLATION}

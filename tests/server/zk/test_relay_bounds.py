@@ -10,18 +10,17 @@ import pytest
 
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.net.request_context import SESSION, ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.server import RequestContext, serve
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
-from kcore.server.zk_broker import document_relay, node_admin
-from kcore.server.zk_broker.document_relay import DocumentRelay
+from kcore.server.zk_broker import document_forwarding, node_admin
+from kcore.server.zk_broker.document_forwarding import DocumentForwarding
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_node import relay as broker_relay
 from kcore.server.zk_node.document_routing import BUMPED
 from kcore.server.zk_node.relay import Address, BrokerRelay
-from net.loops import raw_server, request_frame, settled, story, until
-from server.zk.test_document_routing import MUTATIONS, Nothing, frame_of
+from net.loops import context_in, raw_server, request_frame, settled, story, until
+from server.zk.test_document_routing import MUTATIONS, frame_of
 
 DESCRIBE = request_frame(DescribeClusterRequest(), 0, 5)[4:]
 
@@ -42,14 +41,14 @@ async def test_a_relay_leaves_the_descriptors_of_files_alone(monkeypatch: pytest
 
         relay = BrokerRelay(brokers, tuple, lambda: None, security=Security if is_secure else None)
         with pytest.raises(DisconnectedError, match="no file descriptor is left"):
-            await relay.ask(1, DESCRIBE)
+            await relay.ask(context_in(DESCRIBE))
         await until(lambda: server.metrics.connections_opened == server.metrics.connections_closed)
         relay.forget(1)
 
 
 @story
 async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_relay, "LIMITS", replace(document_relay.LIMITS, frame_bytes=100))
+    monkeypatch.setattr(document_forwarding, "LIMITS", replace(document_forwarding.LIMITS, frame_bytes=100))
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
@@ -57,7 +56,7 @@ async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatc
         await reader.read()
 
     async with raw_server(talk) as port:
-        relay = DocumentRelay(lambda: None, Nothing())
+        relay = DocumentForwarding(lambda: None, lambda session: True)
         with pytest.raises(FrameError, match="101 bytes, more than 100"):
             await relay._response(Endpoint(port, "127.0.0.1", "PLAINTEXT", 0), b"")
 
@@ -65,7 +64,7 @@ async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatc
 @story
 async def test_mutations_that_are_passed_on_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a connection of its own."""
-    monkeypatch.setattr(document_relay, "MOST_PROXIED", 3)
+    monkeypatch.setattr(document_forwarding, "MOST_PROXIED", 3)
     opened = 0
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,11 +74,9 @@ async def test_mutations_that_are_passed_on_at_once_are_bounded(monkeypatch: pyt
 
     async with raw_server(talk) as port:
         where = Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)
-        relay = DocumentRelay(lambda: where, Nothing())
-        token = SESSION.set(ClientSession("PLAINTEXT", "127.0.0.1"))
-        frame = frame_of(MUTATIONS[0], BUMPED[type(MUTATIONS[0])] - 1)
-        asked = [asyncio.create_task(relay.ask(number, frame)) for number in range(6)]
-        SESSION.reset(token)
+        relay = DocumentForwarding(lambda: where, lambda session: True)
+        context = context_in(frame_of(MUTATIONS[0], BUMPED[type(MUTATIONS[0])] - 1))
+        asked = [asyncio.create_task(relay.ask(context)) for _ in range(6)]
         await until(lambda: opened >= 3)
         await settled(lambda: opened)
         assert opened == 3

@@ -318,7 +318,7 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
 async def test_a_broker_that_migrates_leaves_tokens_to_the_controller(tmp_path: Path, authority: Authority) -> None:
     """Writes while the quorum's controller reads the znodes would be lost, so they are refused as in Kafka."""
     async with brokers_in(tmp_path, authority) as brokers:
-        handlers: Any = brokers.servers[1].handlers
+        handlers: Any = brokers.servers[1].handlers.mode
         handlers._security = handlers._security._replace(migrates=True)
         async with await as_user(brokers, authority, "alice") as alice:
             create = s.CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)

@@ -1,7 +1,7 @@
 """A broker as a process: the parts that ZooKeeper mode and KRaft mode share.
 
-A request passes `net.server`, throttles and the audit log, then `BrokerRequestHandlers`, which calls the replicas of
-`kcore.broker`. `BrokerRuntime.perform` performs the replicas' outputs: responses, fetchers, ISR changes, disk failures.
+`BrokerRequestHandlers` gets a request from the pipeline, and calls the replicas of `kcore.broker`, or the handlers of
+the mode. `BrokerRuntime.perform` performs the replicas' outputs: responses, fetchers, ISR changes, disk failures.
 
 - `broker_runtime.py`: performs outputs and runs background tasks. `zk_broker/` and `kraft_broker/` have a process each.
 - `cluster_link.py`: what a broker needs from its cluster; each mode implements it.

@@ -1,19 +1,19 @@
 """The open listeners of a broker."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
 
 from kcore.net.connection_metrics import Metrics
-from kcore.net.requests import ServerParts
-from kcore.net.server import Relay, Server, serve
+from kcore.net.server import Server, serve
 from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.cluster_link import ClusterLink
 from kcore.server.clock import wall_ms
+from kcore.server.pipeline import RequestPipeline, Route
 from kcore.server.properties.listeners import BrokerListeners
 from kcore.server.security.audit import AuditLog
-from kcore.server.security.audited import AuditedRelay, audited
-from kcore.server.security.throttled import ThrottledRelay, throttled
 
 
 class BrokerListening:
@@ -22,14 +22,13 @@ class BrokerListening:
     def __init__(
         self,
         listeners: BrokerListeners,
-        handlers: BrokerRequestHandlers,
+        handlers: BrokerRequestHandlers[Any],
         link: ClusterLink,
         audit: AuditLog | None = None,
         *,
-        of_nodes: Collection[int] = (),
         identity: tuple[str, int] | None = None,
     ) -> None:
-        """`audit`: gets a line for each request. `of_nodes`: API keys of requests that only cluster nodes send.
+        """`audit`: gets a line for each request.
 
         `identity`: the ids of the cluster and of this broker, which clients may name in ApiVersions (KIP-1242).
         """
@@ -37,8 +36,7 @@ class BrokerListening:
         self.ports: dict[str, int] = {}  # The ports by listener name, once the listeners are open.
         self.servers: list[Server] = []
         self.metrics = Metrics()
-        self._handlers, self._link, self._audit = handlers, link, audit
-        self._of_nodes, self._identity = of_nodes, identity
+        self._handlers, self._link, self._audit, self._identity = handlers, link, audit, identity
 
     @property
     def port(self) -> int:
@@ -49,28 +47,27 @@ class BrokerListening:
         self,
         stack: AsyncExitStack,
         apis: Mapping[str, tuple[int, int]],
-        relay: Relay,
+        routes: Sequence[Route],
         advertised: Callable[[ApiVersionsResponse], ApiVersionsResponse],
     ) -> None:
         """Opens all listeners; `stack` closes them. `advertised` changes the ApiVersions answer.
 
         Raises OSError if an address is in use; TlsError.
         """
-        throttle, is_node, audit = self._link.throttle, self._handlers.is_node, self._audit
-        handler = throttled(audited(self._handlers.handle, audit, wall_ms), throttle, is_node)
-        throttled_relay = ThrottledRelay(relay, throttle, is_node, self._of_nodes)
-        parts = ServerParts(
-            relay=throttled_relay if audit is None else AuditedRelay(throttled_relay, audit, wall_ms),
-            throttle=throttle,
-            is_node=is_node,
-            identity=self._identity,
-            advertised=advertised,
+        handlers = self._handlers
+        pipeline = RequestPipeline(
+            *(handlers.handle, handlers.is_node),
+            refuse=handlers.mode.refuse,
+            routes=routes,
+            throttle=self._link.throttle,
+            audit=self._audit,
         )
+        parts = replace(pipeline.parts, identity=self._identity, advertised=advertised)
         for each in self.listeners.each:
             server = await serve(
                 each.listen.host or None,
                 each.listen.port,
-                handler,
+                pipeline.handle,
                 apis,
                 tls=each.security.server_tls(),
                 sasl=each.security.server_sasl(self._link.credentials, wall_ms),

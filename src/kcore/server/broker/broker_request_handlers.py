@@ -1,9 +1,8 @@
 """Handles the requests of clients and followers, for brokers of both modes."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Container, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from kcore.broker.replicas.deleting import on_delete_records
 from kcore.broker.replicas.describing import on_describe_producers
@@ -16,7 +15,6 @@ from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.constants import CONSUMER_REPLICA_ID
 from kcore.errors import DisconnectedError
-from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.net.limits.work_in_parts import run_steps
 from kcore.net.request_context import ClientSession
 from kcore.net.server import RequestContext
@@ -31,16 +29,9 @@ from kcore.schema.list_offsets import ListOffsetsRequest, OffsetForLeaderEpochRe
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import ProduceRequest, ProduceResponse
 from kcore.schema.producers import DescribeProducersRequest, ListTransactionsRequest, ListTransactionsResponse
-from kcore.schema.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from kcore.schema.structure import Message
 from kcore.schema.topics import DeleteRecordsRequest
 from kcore.schema.transactions import InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest
-from kcore.server.answers import made_to_fit
 from kcore.server.broker import coordination
 from kcore.server.broker.broker_authorization import BrokerAuthorization, fetch_right
 from kcore.server.broker.group_coordinators import TOPICS, TRANSACTIONS, coordinator_row
@@ -49,6 +40,7 @@ from kcore.server.broker.record_checks import RecordChecks
 from kcore.server.broker.replica_requests import ReplicaRequests
 from kcore.server.broker.topic_creation import TopicCreation
 from kcore.server.cluster_view import ClusterView
+from kcore.server.pipeline import OF_SASL
 from kcore.server.request_parts import (
     SPLITTINGS,
     Splitting,
@@ -58,7 +50,7 @@ from kcore.server.request_parts import (
     splitting_of,
 )
 from kcore.server.security.byte_quotas import ByteQuotas, ConsumerQuota
-from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, Rights
+from kcore.server.security.rights import OF_GROUP, OF_TRANSACTION, Checked, is_cluster_node
 from kcore.types import Uuid
 
 # The versions of 3.9.1 whose records have magic 2.
@@ -78,10 +70,9 @@ APIS: Final = {
     "DescribeConfigs": (0, 4),
     **coordination.APIS,
     **{"ListGroups": (0, 5), "ListTransactions": (0, 1)},  # The lists are empty.
-    **{"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)},
+    **OF_SASL,
 }
 REFUSED: Final = "a Produce with acks=0 was refused: the closed connection makes its producer look for another leader"
-ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NOT_ALLOWED: Final = dict((OF_GROUP, OF_TRANSACTION))
 WHOLE: Final = Splitting([])  # The splitting of a request that the replicas answer as a whole.
 EMPTY: Final[dict[type[Message], type[Message]]] = {
@@ -118,48 +109,54 @@ class HandlerParts(NamedTuple):
     quotas: ByteQuotas
 
 
-class BrokerRequestHandlers(ABC):
-    """Handles the requests of clients and followers. A mode adds its view of the cluster and its admin requests."""
+class ModeRequestHandlers(Protocol):
+    """The requests that only one mode has, and its view of the cluster."""
 
-    authorization: type[BrokerAuthorization] = BrokerAuthorization
+    @property
+    def authorization(self) -> type[BrokerAuthorization]:
+        """The rights of a client in this mode."""
 
-    def __init__(self, parts: HandlerParts, authorizer: Authorizer | None = None) -> None:
-        """`authorizer`: None if every client may do everything."""
-        self._authorizer = authorizer
-        self._manager, self._logs, self._now_ms, self._date_ms, self._replicas = parts[:5]
-        self._next_producer_id, self._topic_creation, self.quotas = parts[5:]
-        self._record_checks = RecordChecks()
+    def refuse(self, context: RequestContext, request: Message) -> Message | None:
+        """See `Refuse` of the pipeline."""
 
-    @abstractmethod
     def view(self, listener: str) -> ClusterView:
         """The cluster as clients of this listener see it."""
 
     def cordoned(self) -> Collection[Uuid]:
-        """The cordoned log directories, which get no new replicas; none in ZooKeeper mode (KIP-1066)."""
-        return ()
+        """The cordoned log directories, which get no new replicas (KIP-1066)."""
 
-    @abstractmethod
     async def may_coordinate(self) -> bool:
         """Whether the cluster has brokers that can coordinate groups and transactions."""
 
-    @abstractmethod
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
         """The response to a request that only this mode has; None for other requests."""
 
-    def is_node(self, sender: RequestContext | ClientSession) -> bool:
-        """Whether the sender has the rights of a cluster node."""
-        return self._authorizer is None or Rights(self._authorizer, sender).allows(CLUSTER_ACTION)
+
+M = TypeVar("M", bound=ModeRequestHandlers)
+
+
+class BrokerRequestHandlers(Generic[M]):
+    """Handles the requests of clients and followers, and passes the others to the handlers of the broker's mode."""
+
+    def __init__(self, parts: HandlerParts, mode: M, authorizer: Authorizer | None = None) -> None:
+        """`authorizer`: None if every client may do everything."""
+        self.mode, self._authorizer = mode, authorizer
+        self._manager, self._logs, self._now_ms, self._date_ms, self._replicas = parts[:5]
+        self._next_producer_id, self._topic_creation, self.quotas = parts[5:]
+        self._record_checks = RecordChecks()
+
+    def is_node(self, session: ClientSession) -> bool:
+        """Whether the client has the rights of a cluster node."""
+        return is_cluster_node(self._authorizer, session)
 
     async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """The response, with error messages that fit on the wire; None after a Produce with acks=0."""
+        """The response; None after a Produce with acks=0."""
         answer: Message | None = None
         try:
             answer = await self._answered(context, request)
         finally:
             if isinstance(request, ProduceRequest):  # Also a refused request: its bytes have arrived.
                 self.quotas.produced(context, answer)
-        if answer is not None:
-            await made_to_fit(answer)
         return answer
 
     async def _answered(self, context: RequestContext, request: Any) -> Message | None:
@@ -175,7 +172,7 @@ class BrokerRequestHandlers(ABC):
         """The response to the allowed part of the request, with the errors of the refused part."""
         if self._authorizer is None:
             return await self._handle(context, request, None, whole)
-        authorization = self.authorization(self._authorizer, context)
+        authorization = self.mode.authorization(self._authorizer, context)
         checked = await checked_in_parts(request, lambda part: authorization.check(part, context.version))
         is_silent = isinstance(request, ProduceRequest) and not request.acks
         if not isinstance(checked, Checked):
@@ -212,7 +209,7 @@ class BrokerRequestHandlers(ABC):
             case MetadataRequest():
                 return await self._metadata(context, request, authorization)
             case DescribeClusterRequest():
-                described = self.view(context.listener_name).describe(request)
+                described = self.mode.view(context.listener_name).describe(request)
                 if authorization is not None:
                     authorization.cut(described)
                 return described
@@ -232,12 +229,8 @@ class BrokerRequestHandlers(ABC):
             case FindCoordinatorRequest():
                 return await self._find_coordinator(context, request, authorization)
             case DescribeLogDirsRequest():
-                return describe_log_dirs(self._logs, request, self.cordoned())
-            case SaslHandshakeRequest():
-                return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
-            case SaslAuthenticateRequest():
-                return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
-        if (answer := await self.administer(context, request)) is not None:
+                return describe_log_dirs(self._logs, request, self.mode.cordoned())
+        if (answer := await self.mode.administer(context, request)) is not None:
             return answer
         if type(request) in EMPTY:
             return EMPTY[type(request)]()
@@ -252,7 +245,7 @@ class BrokerRequestHandlers(ABC):
             filter_of = (
                 authorization.topic_filter_for_creation if creates.creates_ordinary else authorization.topic_filter
             )
-        answer = await self.view(context.listener_name).metadata(request, context.version, filter_of)
+        answer = await self.mode.view(context.listener_name).metadata(request, context.version, filter_of)
         if authorization is not None:
             authorization.cut(answer)
         if creates.creates_ordinary and request.topics is not None and request.allow_auto_topic_creation:
@@ -303,10 +296,10 @@ class BrokerRequestHandlers(ABC):
 
         The first authorized request creates the topic, if the cluster has brokers that coordinate.
         """
-        nodes, version = self.view(context.listener_name).nodes(), context.version
+        nodes, version = self.mode.view(context.listener_name).nodes(), context.version
         topic = TOPICS.get(request.key_type, "")
         is_there = topic in self._manager.cluster.table.topics
-        may_come = is_there or await self.may_coordinate()
+        may_come = is_there or await self.mode.may_coordinate()
         keys = request.coordinator_keys if version >= 4 else [request.key]
         found, is_wanted = [], False
         for key in keys:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kcore.errors import DisconnectedError
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.request_context import PLAINTEXT, SESSION, ClientSession
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.node.authorization import Authorizer
 from kcore.protocol_errors import Errors
 from kcore.releases.known import DEFAULT_RELEASE, RELEASES
@@ -30,10 +30,10 @@ from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_authorization import BrokerAuthorization
 from kcore.server.broker.broker_connections import ControllerClient
-from kcore.server.checked_relay import read_request, response_bytes
 from kcore.server.envelopes import FORWARDABLE
+from kcore.server.pipeline import request_of, response_bytes
 from kcore.server.request_parts import checked_in_parts
-from kcore.server.security.rights import Checked, Rights
+from kcore.server.security.rights import Checked, is_cluster_node
 from kcore.wire.codec import encode
 
 WITHIN_S: Final = 60.0  # The time-out of a forwarded request, as in Kafka.
@@ -48,7 +48,6 @@ _AS_IT_IS: Final[frozenset[type[Message]]] = frozenset({DescribeAclsRequest, Des
 _CHECKED_HERE: Final = _AS_IT_IS | {
     *(CreateDelegationTokenRequest, RenewDelegationTokenRequest, ExpireDelegationTokenRequest)
 }
-_NOBODY: Final = ClientSession(PLAINTEXT, "127.0.0.1")  # The session of a call outside of a connection.
 
 
 def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]:
@@ -57,8 +56,8 @@ def forwarded_apis(release: str = DEFAULT_RELEASE) -> dict[str, tuple[int, int]]
     return {name: versions for name, versions in RELEASES[release].apis.items() if name in names}
 
 
-class ControllerRelay:
-    """Forwards the frames of requests. The session of the client's connection has its principal and address."""
+class ControllerForwarding:
+    """Forwards the frames of requests, each with its client's principal and address: the routing policy of KRaft."""
 
     def __init__(
         self, controller: ControllerClient, authorizer: Authorizer | None = None, release: str = DEFAULT_RELEASE
@@ -80,27 +79,22 @@ class ControllerRelay:
         """True if the request is forwarded: the controller answers this API in this version."""
         return api_key in self._apis and version in self._apis[api_key][1]
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, context: RequestContext) -> bytes:
         """The controller's response. DisconnectedError after a time-out, or if the controller refuses the envelope."""
-        message, _ = self._apis[int.from_bytes(frame[:2])]
-        if message in _CHECKED_HERE and (refused := await self._refusal(frame)) is not None:
-            return refused
+        message, _ = self._apis[context.api_key]
         try:
             async with asyncio.timeout(WITHIN_S), self._waiting:
                 if message in _AS_IT_IS:
-                    return await self._as_it_is(frame)
-                return await self._in_envelope(frame)
+                    return await self._as_it_is(context)
+                return await self._in_envelope(context)
         except TimeoutError:
             raise DisconnectedError(f"no controller has answered {message.__name__}") from None
 
-    def forget(self, connection_id: int) -> None:
-        """Does nothing: the relay keeps no state of connections."""
-
-    async def _in_envelope(self, frame: bytes) -> bytes:
-        if len(frame) > MOST_BYTES:  # The controller would close the connection that all clients share.
-            raise DisconnectedError(f"a request of {len(frame):,} bytes does not fit in an envelope")
-        session = SESSION.get() or _NOBODY
-        envelope = enveloped(frame, session)
+    async def _in_envelope(self, context: RequestContext) -> bytes:
+        size = len(context.frame)
+        if size > MOST_BYTES:  # The controller would close the connection that all clients share.
+            raise DisconnectedError(f"a request of {size:,} bytes does not fit in an envelope")
+        envelope = enveloped(context.frame, context.session)
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
             return envelope, choose(EnvelopeRequest)
@@ -110,23 +104,24 @@ class ControllerRelay:
             raise DisconnectedError(f"the controller refused an envelope: {Errors.of(answer.error_code).name}")
         return bytes(answer.response_data)
 
-    async def _as_it_is(self, frame: bytes) -> bytes:
-        header, request = read_request(frame)
-        answer = await self._controller.ask(lambda choose: (request, header.request_api_version))
-        return response_bytes(header, answer)
+    async def _as_it_is(self, context: RequestContext) -> bytes:
+        request = request_of(context, self._is_node)
+        return response_bytes(context, await self._controller.ask(lambda choose: (request, context.version)))
 
-    async def _refusal(self, frame: bytes) -> bytes | None:
+    async def refuse(self, context: RequestContext) -> Message | None:
         """The response to an unauthorized request; None for an allowed one. A DecodeError closes the connection."""
-        session = SESSION.get() or _NOBODY
-        rights = None if self._authorizer is None else Rights(self._authorizer, session)
-        header, request = read_request(frame, rights)
-        version = header.request_api_version
-        refused = token_requests.refusal_of(request, version, session)
+        if self._apis[context.api_key][0] not in _CHECKED_HERE:
+            return None
+        request = request_of(context, self._is_node)
+        refused = token_requests.refusal_of(request, context.version, context.session)
         if refused is None and self._authorizer is not None:
-            authorization = BrokerAuthorization(self._authorizer, session)
-            checked = await checked_in_parts(request, lambda part: authorization.check(part, version))
+            authorization = BrokerAuthorization(self._authorizer, context)
+            checked = await checked_in_parts(request, lambda part: authorization.check(part, context.version))
             refused = None if isinstance(checked, Checked) else checked
-        return None if refused is None else response_bytes(header, refused)
+        return refused
+
+    def _is_node(self, session: ClientSession) -> bool:
+        return is_cluster_node(self._authorizer, session)
 
 
 def enveloped(frame: bytes, session: ClientSession) -> EnvelopeRequest:

@@ -114,7 +114,7 @@ def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
     yield gauge(f"{LOGS}_OfflineLogDirectoryCount", "Log directories that are offline.", sum(offline.values()))
     yield gauges(f"{LOGS}_LogDirectoryOffline", "1 where the log directory is offline.", "logDirectory", offline)
     text = "Log directories that get no new replicas."
-    yield gauge(f"{LOGS}_CordonedLogDirectoryCount", text, len(server.handlers.cordoned()))
+    yield gauge(f"{LOGS}_CordonedLogDirectoryCount", text, len(server.handlers.mode.cordoned()))
     text = "Replicas whose directory the controller has not accepted yet (KIP-858)."
     name = f"{SERVER}_AssignmentsManager_QueuedReplicaToDirAssignments"
     yield gauge(name, text, server.directories.queued_assignments)

@@ -6,7 +6,7 @@ the active controller answers, before they reach these handlers.
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from heapq import merge
-from typing import Any, Final
+from typing import Final
 
 from kcore.constants import INTERNAL_TOPICS
 from kcore.errors import DisconnectedError
@@ -41,7 +41,8 @@ from kcore.schema.structure import Message
 from kcore.server import large_descriptions
 from kcore.server.broker import broker_request_handlers as handlers
 from kcore.server.broker import token_requests
-from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers, HandlerParts
+from kcore.server.broker.broker_authorization import BrokerAuthorization
+from kcore.server.broker.broker_request_handlers import HandlerParts
 from kcore.server.broker.forwarding import forwarded_apis
 from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.cluster_view import TOPIC_OPERATIONS, ClusterView
@@ -192,8 +193,10 @@ def apis(release: str) -> dict[str, tuple[int, int]]:
 APIS: Final = apis(DEFAULT_RELEASE)
 
 
-class KraftBrokerRequestHandlers(BrokerRequestHandlers):
-    """Handles requests once the broker has an image; before, closes connections so that clients try other brokers."""
+class KraftBrokerRequestHandlers:
+    """Handles requests with the image of the metadata log (ModeRequestHandlers)."""
+
+    authorization: Final = BrokerAuthorization
 
     def __init__(
         self,
@@ -205,14 +208,13 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         authorizer: Authorizer | None = None,
     ) -> None:
         """`config`: the broker's settings. `image`: None until replicas follow it."""
-        super().__init__(parts, authorizer)
+        self._manager, self._logs, self._authorizer = parts.manager, parts.logs, authorizer
         self._config, self._image, self.moves, self._configs = config, image, moves, configs
 
-    async def handle(self, context: RequestContext, request: Any) -> Message | None:
-        """As BrokerRequestHandlers; DisconnectedError before the first image."""
+    def refuse(self, context: RequestContext, request: Message) -> None:
+        """DisconnectedError before the first image, so that clients try other brokers."""
         if self._image() is None:
             raise DisconnectedError(NOT_YET)
-        return await super().handle(context, request)
 
     def view(self, listener: str) -> ClusterView:
         """The cluster with this broker as its controller, because it forwards clients' requests.
@@ -227,6 +229,7 @@ class KraftBrokerRequestHandlers(BrokerRequestHandlers):
         return ClusterView(cluster.table, listener, itself, cluster_id, offline=cluster.offline_replicas)
 
     def cordoned(self) -> Collection[Uuid]:
+        """The cordoned log directories of this broker (KIP-1066)."""
         image = self._image()
         level = None if image is None else image.features.get(FEATURE_NAME)
         if image is None or level is None:

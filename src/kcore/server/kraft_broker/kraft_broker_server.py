@@ -30,9 +30,10 @@ from kcore.schema.broker_lifecycle import Listener
 from kcore.server.broker.background_tasks import BackgroundTasks, until_first
 from kcore.server.broker.broker_connections import Dialer
 from kcore.server.broker.broker_listening import BrokerListening
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.broker_runtime import BrokerRuntime, new_replicas
 from kcore.server.broker.cluster_link import controller_client
-from kcore.server.broker.forwarding import ControllerRelay
+from kcore.server.broker.forwarding import ControllerForwarding
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.replica_moves import MoveHooks, ReplicaMoves
 from kcore.server.clock import now_ms, wall_ms
@@ -43,6 +44,7 @@ from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_link import KraftLink
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
 from kcore.server.kraft_broker.metadata_observer import open_log
+from kcore.server.pipeline import Route
 from kcore.server.security.audit import AuditLog
 from kcore.storage.raft.raft_dir import random_directory_id
 
@@ -93,9 +95,11 @@ class KraftBrokerServer:
             ordinary_topics=settings.ordinary_topics,
         )
         self.directories, moves = self._new_directories()
-        self.handlers = KraftBrokerRequestHandlers(
-            self.runtime.handler_parts(), link.config, lambda: link.image, moves, link.configs, link.authorizer
+        parts = self.runtime.handler_parts()
+        mode = KraftBrokerRequestHandlers(
+            *(parts, link.config, lambda: link.image, moves, link.configs, link.authorizer)
         )
+        self.handlers = BrokerRequestHandlers(parts, mode, link.authorizer)
         identity = logs.cluster_id, settings.node_id
         self.listening = BrokerListening(settings.listeners, self.handlers, link, audit, identity=identity)
         self._registered: list[Listener] = []  # Filled when the ports are known, before the broker registers.
@@ -108,14 +112,15 @@ class KraftBrokerServer:
         async with self._closing.pop_all() as stack:
             stack.push_async_callback(self.directories.close)
             forwarding = controller_client(self.link, self._settings.node_id, "forwarding")
-            relay = ControllerRelay(forwarding, self.link.authorizer, self._settings.release)
-            await self.listening.open(stack, apis(self._settings.release), relay, self._with_features)
+            policy = ControllerForwarding(forwarding, self.link.authorizer, self._settings.release)
+            routes = [Route(policy.takes, policy.ask, policy.refuse)]
+            await self.listening.open(stack, apis(self._settings.release), routes, self._with_features)
             self._registered += listeners_of(self._settings.listeners.endpoints(self.ports))
             await stack.enter_async_context(observer.runtime)
             self.runtime.begin()
             tasks.begin(observer.write_snapshots(), "snapshots of the metadata")
             tasks.begin(self._delete_old_segments(), "retention")
-            tasks.begin(self.handlers.moves.run(), "moves of replicas")
+            tasks.begin(self.handlers.mode.moves.run(), "moves of replicas")
             stack.callback(forwarding.close)
             stack.push_async_callback(self.runtime.close)
             stack.callback(self._follower.close)

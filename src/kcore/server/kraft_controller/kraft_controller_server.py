@@ -227,7 +227,7 @@ class KraftServer:
 
     def _perform_own(self, effect: Any) -> None:
         if isinstance(effect, RequestAnswer):
-            self.handlers.answer_to(effect.reply_to, effect.response)
+            self.handlers.pending.answer_to(effect.reply_to, effect.response)
         elif isinstance(effect, LogLine):
             if effect.level >= logging.ERROR:
                 self.runtime.metrics.faults += 1

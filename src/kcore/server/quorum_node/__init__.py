@@ -5,7 +5,8 @@
   `machine_runner.py`, `node_effects.py`, `log_flusher.py`, `elections.py`, `lifetime.py`: its parts.
 - `snapshot_writing.py`: writes a snapshot slice by slice.
 - `quorum_listener.py`: the listener of a runtime. `quorum_server.py`: a node without a controller.
-- `quorum_request_handlers.py`: passes requests to the node. `peers.py`: sends the node's requests to other nodes.
+- `quorum_request_handlers.py`: passes requests to the node. `pending_requests.py`: requests that wait for its answer.
+- `peers.py`: sends the node's requests to other nodes.
 - `answer_loop.py`, `observer_feed.py`: the compiled loop that answers observers' fetches, and its updates.
 - `features.py`: UpdateFeatures without a controller. `workload.py`: a state machine that appends records at a rate.
 - `directory_watch.py`, `foreign_clusters.py`: log a lost log directory, and nodes of other clusters.

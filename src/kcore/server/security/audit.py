@@ -14,14 +14,21 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any, Final
 
+from kcore.errors import KcoreError
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.net.versions import api_name
+from kcore.net.request_context import RequestContext
+from kcore.net.versions import api_name, response_of
 from kcore.protocol_errors import Errors
+from kcore.schema.headers import ResponseHeader
+from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message, Struct
+from kcore.wire.codec import decode_from
 
 logger = logging.getLogger(__name__)
 FILE_BYTES: Final = 64 * 1024 * 1024
+MOST_BYTES: Final = 256 * 1024  # A longer frame is not decoded for the audit log.
+UNREAD: Final = "not read"  # The outcome of a response that is not decoded.
 FILES: Final = 10  # The current file, and the older ones FILE.1 (the newest) to FILE.9.
 QUIET: Final = frozenset(
     {
@@ -77,6 +84,13 @@ class AuditLog:
             via = {"through": through and str(through), "through_address": through_address}
             self.line(wall_ms, principal, client_address, name, items_of(request), outcome, **via)
 
+    def write_frame(self, wall_ms: int, context: RequestContext, answer: bytes | None) -> None:
+        """As `write`, for a request that another node has answered. `answer`: None if the connection is closed."""
+        kind, version = REQUESTS[context.api_key], context.version
+        name, outcome = api_name(kind), _outcome(kind, version, answer)
+        if is_logged(name, outcome):
+            self.line(wall_ms, context.principal, context.client_address, name, _items(kind, context), outcome)
+
     def line(
         self,
         wall_ms: int,
@@ -87,7 +101,7 @@ class AuditLog:
         outcome: dict[str, int] | str,
         **via: str | None,
     ) -> None:
-        """As `write`, for a request that was not decoded or is no longer kept. `items`: None if not counted."""
+        """Writes one line. `items`: None if not counted."""
         line = {
             "time": datetime.fromtimestamp(wall_ms / 1000, UTC).isoformat(timespec="milliseconds"),
             "principal": str(principal),
@@ -132,3 +146,25 @@ def _codes(part: Message | Struct, depth: int) -> Iterator[int]:
             for each in value:
                 if isinstance(each, Struct):
                     yield from _codes(each, depth - 1)
+
+
+def _items(kind: type[Message], context: RequestContext) -> int | None:
+    try:
+        if len(context.frame) > MOST_BYTES:
+            return None
+        return items_of(decode_from(kind, context.version, context.frame, context.body_at)[0])
+    except KcoreError:  # An unsupported version, or a malformed request.
+        return None
+
+
+def _outcome(kind: type[Message], version: int, answer: bytes | None) -> dict[str, int] | str:
+    if answer is None:
+        return outcome_of(None)
+    response = response_of(kind)
+    try:
+        if len(answer) > MOST_BYTES:
+            return UNREAD
+        _, at = decode_from(ResponseHeader, response.header_version(version), answer)
+        return outcome_of(decode_from(response, version, answer, at)[0])
+    except KcoreError:
+        return UNREAD

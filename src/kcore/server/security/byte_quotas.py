@@ -32,7 +32,7 @@ class ByteQuotas:
 
         `response`: None with acks=0.
         """
-        throttled_ms = context.session.mute_ms = self.record(self.produce, context, context.size_bytes)
+        throttled_ms = context.session.mute_ms = self.record(self.produce, context, len(context.frame))
         if response is not None:
             with_throttle_time(response, throttled_ms)
 

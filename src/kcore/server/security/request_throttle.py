@@ -9,18 +9,26 @@ Source: RequestHandlerHelper, ThrottledChannel, ClientRequestQuotaManager, Contr
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from typing import Final, Protocol, TypeAlias
 
+from kcore.errors import KcoreError
 from kcore.metadata.image.image_state import ImageState
-from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.limits.stopwatch import NOBODY, Asker
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.requests import Answer
+from kcore.net.versions import response_of
 from kcore.node.rate_quotas import REQUEST_PERCENTAGE, ClientQuotas, percentage, request_quotas
 from kcore.sampled_rate import WINDOW_MS, WINDOWS
+from kcore.schema.headers import ResponseHeader
+from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
+from kcore.wire.codec import decode_from, encode
+from kcore.wire.frame_places import with_places
 
 FIELD: Final = "throttle_time_ms"
+_WIDTH: Final = 4  # The bytes of this field.
 
 Exempts: TypeAlias = Callable[[Message, int], bool]
 """Whether a request of this version is exempt from quotas if a cluster node sent it."""
@@ -102,10 +110,6 @@ class RequestThrottle:
         if watch is not None and watch.asker is not None:
             self._record(watch.asker, watch.take_ns(), checks=False)
 
-    def used_by(self, session: ClientSession, client_id: str | None) -> int:
-        """As `used`, for a request that only its relay decodes. The relay then mutes the client."""
-        return self._use(session, (session.principal.name, client_id))
-
     # Calls of request handlers.
 
     def used_in(self, context: RequestContext) -> int:
@@ -129,12 +133,28 @@ class RequestThrottle:
         else:
             session.mute_ms = max(session.mute_ms, with_throttle_time(response, self.used_in(context)))
 
-    def answered_through(
-        self, session: ClientSession, principal: KafkaPrincipal, client_id: str | None, response: Message
-    ) -> None:
-        """Charges the client of a forwarded request and sets the throttle time; the broker mutes that client."""
+    def answered_frame(self, context: RequestContext, answer: bytes, is_exempt: bool) -> bytes:
+        """Counts a request that another node has answered. Returns the response with the throttle time of its client.
+
+        The client is muted for its throttle time at this node, or for the one in the response if that is longer
+        (RequestHandlerHelper.sendForwardedResponse).
+        """
+        session = context.session
+        if is_exempt:
+            self.pass_over(session)
+            return answer
+        kind, used_ms = response_of(REQUESTS[context.api_key]), self.used_in(context)
+        with suppress(KcoreError):  # The answer has an unsupported version.
+            answer, session.mute_ms = with_time(answer, kind, context.version, used_ms)
+        return answer
+
+    def answered_through(self, session: ClientSession, context: RequestContext, response: Message) -> None:
+        """Charges the client of a forwarded request and sets the throttle time; the broker mutes that client.
+
+        `session`: of the broker.
+        """
         if session.watch is not None and self.is_on:
-            with_throttle_time(response, self._use(session, (principal.name, client_id)))
+            with_throttle_time(response, self._use(session, (context.principal.name, context.header.client_id)))
 
     def pass_over(self, session: ClientSession) -> None:
         """Charges the time of the request to no client."""
@@ -202,3 +222,36 @@ def with_throttle_time(response: Message, throttle_time_ms: int) -> int:
     throttled_ms: int = max(given_ms, throttle_time_ms)
     setattr(response, FIELD, throttled_ms)
     return throttled_ms
+
+
+def with_time(answer: bytes, kind: type[Message], version: int, throttle_time_ms: int) -> tuple[bytes, int]:
+    """Sets the throttle time of an encoded response, unless it has a longer one. Returns the response and its time.
+
+    DecodeError. A response may be large: in most, the field comes first, and nothing else is decoded.
+    """
+    head = encode(ResponseHeader(), kind.header_version(version))
+    place = _place(kind, version)
+    if place is None:
+        return answer, throttle_time_ms
+    at = len(head)
+    if place or answer[_WIDTH:at] != head[_WIDTH:]:
+        header, at = decode_from(ResponseHeader, kind.header_version(version), answer)
+        response, _ = decode_from(kind, version, answer, at)
+        throttled_ms = with_throttle_time(response, throttle_time_ms)
+        return bytes(encode(header, kind.header_version(version))) + bytes(encode(response, version)), throttled_ms
+    given_ms = int.from_bytes(answer[at : at + _WIDTH], signed=True)
+    if given_ms >= throttle_time_ms:
+        return answer, given_ms
+    return answer[:at] + throttle_time_ms.to_bytes(_WIDTH) + answer[at + _WIDTH :], throttle_time_ms
+
+
+@cache
+def _place(kind: type[Message], version: int) -> int | None:
+    """The position of the throttle time, if nothing of variable size precedes it; None for versions without it."""
+    if all(each.name != FIELD for each in kind.__fields__):
+        return None
+
+    def build(throttle_time_ms: int) -> bytes:
+        return bytes(encode(kind(throttle_time_ms=throttle_time_ms), version))
+
+    return with_places(build, [FIELD])[1][0]

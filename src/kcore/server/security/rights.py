@@ -84,6 +84,11 @@ class Checked(NamedTuple):
     complete: Complete = lambda response: None  # Adds the refused items to the response.
 
 
+def is_cluster_node(authorizer: Authorizer | None, session: ClientSession) -> bool:
+    """Whether the client has the rights of a cluster node; without an authorizer every client has."""
+    return authorizer is None or authorizer.allows(session.principal, session.client_address, CLUSTER_ACTION)
+
+
 class Rights:
     """The rights of the client that sends a request."""
 

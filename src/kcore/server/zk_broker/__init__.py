@@ -8,11 +8,11 @@ UpdateMetadata and StopReplica, which are checked, decoded into columns and appl
 - `zk_link.py`: the link to the controller, which changes when the broker migrates. `zk_registration.py`: the znode.
 - `watched_settings.py`: what notifications keep equal to ZooKeeper.
 - `isr_writes.py`, `controlled_shutdown.py`: ISR changes before KIP-497, and the end of the broker.
-- `control_request_receiver.py`: applies control requests.
+- `control_request_receiver.py`: decodes control requests into columns, and applies them.
 - `control_request_authorization.py`: checks the listener, the principal and the controller of control requests.
 - `zk_broker_request_handlers.py`, `zk_security_requests.py`: the requests that only ZooKeeper-mode brokers answer.
 - `node_admin.py`, `topic_settings.py`, `broker_throttles.py`: settings in ZooKeeper.
-- `document_relay.py`: forwards mutations as KIP-590's document describes.
+- `document_forwarding.py`: forwards mutations as KIP-590's document describes.
 - `migration.py`: registers a migrating broker with the quorum.
 
 Invariants: a control request is applied only if its sender is authorized and is the controller in ZooKeeper. A topic's

@@ -8,15 +8,15 @@ from collections.abc import Callable
 
 from kcore.broker.zk_control.control_requests import KnownController, controller_of, sender_error
 from kcore.errors import DecodeError
-from kcore.metadata.acl_codes import CLUSTER_ACTION
 from kcore.metadata.zookeeper import znodes
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import CLIENT_VALUES
-from kcore.net.request_context import PEER, SESSION
+from kcore.net.request_context import RequestContext
 from kcore.net.versions import api_name
 from kcore.node.zk.acls import AclAuthorizer
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
+from kcore.server.security.rights import is_cluster_node
 from kcore.wire.columns import Columns
 from kcore.zookeeper.client import ZookeeperClient
 
@@ -39,33 +39,28 @@ class ControlRequestAuthorization:
         self._authorizer, self._listener = authorizer, listener
         self._log = BoundedLog(logger)
 
-    def check_size(self, message: type[Message], size: int) -> None:
+    def check_size(self, context: RequestContext, message: type[Message], size: int) -> None:
         """DecodeError for a large request that its sender may not send: decoding it would take too long."""
-        if size > CLIENT_VALUES and self._sender_error() is not Errors.NONE:  # A value takes at least one byte.
+        if size > CLIENT_VALUES and self._sender_error(context) is not Errors.NONE:  # A value takes at least one byte.
             raise DecodeError(
                 f"{api_name(message)} of {size:,} bytes: this principal may not send it on this listener", 0
             )
 
-    async def refusal(self, request: Columns) -> Errors:
+    async def refusal(self, context: RequestContext, request: Columns) -> Errors:
         """The error for the whole request; NONE if it is accepted. A ZookeeperError closes the connection."""
-        error, why = self._sender_error(), "this principal may not send it on this listener"
+        error, why = self._sender_error(context), "this principal may not send it on this listener"
         if error is Errors.NONE:
             error, why = await self._epoch_error(request), "ZooKeeper has no such controller"
         if error is Errors.NOT_CONTROLLER or error is Errors.CLUSTER_AUTHORIZATION_FAILED:
             name = request.message.__name__.removesuffix("Request")
             subject = f"{name} from controller {request.controller_id}, epoch {request.controller_epoch}"
-            self._log.warning("%s: %s is refused: %s", PEER.get(), subject, why)
+            self._log.warning("%s: %s is refused: %s", context.peer, subject, why)
         return error
 
-    def _sender_error(self) -> Errors:
-        session, authorizer = SESSION.get(), self._authorizer
-        if session is None:
-            return Errors.NONE
-        if self._listener not in (None, session.listener_name):
-            return Errors.CLUSTER_AUTHORIZATION_FAILED
-        if authorizer is None or authorizer.allows(session.principal, session.client_address, CLUSTER_ACTION):
-            return Errors.NONE
-        return Errors.CLUSTER_AUTHORIZATION_FAILED
+    def _sender_error(self, context: RequestContext) -> Errors:
+        is_allowed = self._listener in (None, context.listener_name)
+        is_allowed = is_allowed and is_cluster_node(self._authorizer, context.session)
+        return Errors.NONE if is_allowed else Errors.CLUSTER_AUTHORIZATION_FAILED
 
     async def _epoch_error(self, request: Columns) -> Errors:
         """Looks up a controller epoch that is above the last accepted one. `ControlRequests` refuses lower epochs."""

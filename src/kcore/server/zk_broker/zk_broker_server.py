@@ -13,9 +13,8 @@ from typing import Self
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests
+from kcore.broker.zk_control.control_requests import ControlRequests
 from kcore.metadata.zookeeper import znode_tokens, znodes
-from kcore.net.server import Relay
 from kcore.node.zk.admin.configs import settings_of
 from kcore.node.zk.admin.tokens import TokenNode
 from kcore.releases.known import ZOOKEEPER_RELEASE
@@ -23,16 +22,18 @@ from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.server.broker.background_tasks import BackgroundTasks, until_first
 from kcore.server.broker.broker_connections import ControllerClient, Dialer
 from kcore.server.broker.broker_listening import BrokerListening
+from kcore.server.broker.broker_request_handlers import BrokerRequestHandlers
 from kcore.server.broker.broker_runtime import BrokerRuntime, new_replicas
 from kcore.server.broker.cluster_link import controller_client
-from kcore.server.broker.forwarding import ControllerRelay, forwarded_apis
+from kcore.server.broker.forwarding import ControllerForwarding, forwarded_apis
 from kcore.server.broker.logs import BrokerLogs
 from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.clock import now_ms, wall_ms
+from kcore.server.pipeline import Route
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.control_request_receiver import ControlRequestReceiver
 from kcore.server.zk_broker.controlled_shutdown import controlled_shutdown
-from kcore.server.zk_broker.document_relay import DocumentRelay
+from kcore.server.zk_broker.document_forwarding import DocumentForwarding
 from kcore.server.zk_broker.isr_writes import settle_isrs
 from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
@@ -42,9 +43,6 @@ from kcore.server.zk_broker.watched_settings import WatchedSettings
 from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
 from kcore.server.zk_broker.zk_broker_request_handlers import (
     APIS,
-    ControlPath,
-    Forwarded,
-    Frames,
     ZkBrokerRequestHandlers,
     with_apis,
 )
@@ -99,10 +97,7 @@ class ZkBrokerServer:
             self.watched = WatchedSettings(self._zookeeper, manager, listener_settings, lambda: self.runtime.perform())
             self.link, self.runtime = self._new_runtime(manager, logs, ordinary_topics)
             self.handlers = self._new_handlers(log_dirs)
-            of_nodes = frozenset(CONTROL_REQUESTS)
-            self.listening = BrokerListening(
-                listener_settings.listeners, self.handlers, self.link, audit, of_nodes=of_nodes
-            )
+            self.listening = BrokerListening(listener_settings.listeners, self.handlers, self.link, audit)
             self._registration = ZkRegistration(
                 *(self._zookeeper, manager, self.watched.topics, self.listening), rack, session_s
             )
@@ -124,7 +119,7 @@ class ZkBrokerServer:
         )
         return link, runtime
 
-    def _new_handlers(self, log_dirs: Sequence[Path]) -> ZkBrokerRequestHandlers:
+    def _new_handlers(self, log_dirs: Sequence[Path]) -> BrokerRequestHandlers[ZkBrokerRequestHandlers]:
         manager, listeners = self.manager, self._settings.listeners
         # The broker's own settings that DescribeConfigs shows.
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in log_dirs)}
@@ -132,11 +127,11 @@ class ZkBrokerServer:
         admin = NodeAdmin(manager, self._zookeeper, listeners.inter_broker, shown)
         of_brokers = listeners.of_brokers.security.outgoing()
         relay = BrokerRelay(admin.addresses_of_coordinators, frozenset, lambda: None, only=(), security=of_brokers)
-        return ZkBrokerRequestHandlers(
-            *(self.runtime.handler_parts(), admin, self._security(admin), relay.forward),
-            is_migrated=lambda: self.control.is_kraft,
-            authorizer=self.watched.authorizer,
+        parts = self.runtime.handler_parts()
+        mode = ZkBrokerRequestHandlers(
+            *(parts, admin, self._security(admin), relay.forward), is_migrated=lambda: self.control.is_kraft
         )
+        return BrokerRequestHandlers(parts, mode, self.watched.authorizer)
 
     def _security(self, admin: NodeAdmin) -> SecurityAdmin:
         watched = self.watched
@@ -211,26 +206,27 @@ class ZkBrokerServer:
     # Requests.
 
     async def _serve(self, stack: AsyncExitStack, forwarding: ControllerClient | None) -> None:
-        """Opens the listeners, all with the same APIs; control requests are checked later."""
+        """Opens the listeners, all with the same APIs."""
         receiver = ControlRequestReceiver(
             *(self.control, self.runtime, self.watched, self._zookeeper), self._settings.control_plane
         )
-        frames: Relay = Frames(ControlPath(receiver.answer), self._forwarded(forwarding))
+        routes = [Route(receiver.takes, receiver.ask, is_of_nodes=True)]
+        if forwarding is not None:  # The migrating broker forwards requests once the quorum controls the brokers.
+            policy = ControllerForwarding(forwarding, self.watched.authorizer, ZOOKEEPER_RELEASE)
+            takes = partial(self._is_forwarded, policy)
+            routes.insert(0, Route(takes, policy.ask, policy.refuse))
         if self._is_routed:
-            frames = DocumentRelay(self.link.controller, frames, self.link.dialer, self.handlers.is_node)
-        await self.listening.open(stack, APIS, frames, self._advertised)
+            document = DocumentForwarding(self.link.controller, self.handlers.is_node, self.link.dialer)
+            routes.insert(0, Route(document.takes, document.ask))
+        await self.listening.open(stack, APIS, routes, self._advertised)
+
+    def _is_forwarded(self, policy: ControllerForwarding, api_key: int, version: int) -> bool:
+        return self.control.is_kraft and policy.takes(api_key, version)
 
     def _advertised(self, answer: ApiVersionsResponse) -> ApiVersionsResponse:
         if self._migration is not None:
             answer = with_apis(answer, forwarded_apis(ZOOKEEPER_RELEASE))
         return with_bumped(answer) if self._is_routed else answer
-
-    def _forwarded(self, forwarding: ControllerClient | None) -> Forwarded | None:
-        """The relay to the quorum's controller, used once it controls the brokers; None unless the broker migrates."""
-        if forwarding is None:
-            return None
-        relay = ControllerRelay(forwarding, self.watched.authorizer, ZOOKEEPER_RELEASE)
-        return Forwarded(relay, lambda: self.control.is_kraft)
 
     # ZooKeeper, and the migration to KRaft.
 

@@ -1,49 +1,58 @@
 """The controller's side of the document of KIP-590: only the controller serves the new versions of mutations."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from kcore.errors import DisconnectedError
-from kcore.net.request_context import PEER, SESSION, ClientSession, RequestContext
-from kcore.net.server import Relay
+from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.net.request_context import ClientSession, RequestContext
+from kcore.node.tokens import OfTokens
 from kcore.protocol_errors import Errors
 from kcore.schema.structure import Message
-from kcore.server.zk_node.document_routing import RoutedRequest, is_mutation, read_request, refused, response_bytes
-
-Decide = Callable[[RequestContext, RoutedRequest], Awaitable[Message | None]]
+from kcore.server.pipeline import IsNode, RequestPipeline, Route, request_of, response_bytes
+from kcore.server.zk_node.document_routing import client_of, is_mutation, refused
 
 
 class DocumentRequests:
-    """A relay that serves the new versions of mutations, and passes other requests to another relay.
+    """Serves the new versions of mutations, with the rights of the client that a broker has named.
 
     A standby answers NOT_CONTROLLER, so that no request is forwarded twice.
     """
 
-    def __init__(
-        self, decide: Decide, is_active: Callable[[], bool], others: Relay, is_node: Callable[[ClientSession], bool]
-    ) -> None:
-        """`others`: the relay for other requests. `is_node`: whether a client has the rights of a cluster node."""
-        self._decide, self._is_active, self._others, self._is_node = decide, is_active, others, is_node
+    def __init__(self, pipeline: Callable[[], RequestPipeline], is_active: Callable[[], bool], is_node: IsNode) -> None:
+        self._pipeline, self._is_active, self._is_node = pipeline, is_active, is_node
 
-    def takes(self, api_key: int, version: int) -> bool:
-        """True for the new versions of mutations, and for requests that the other relay takes."""
-        return is_mutation(api_key, version, bumped=True) or self._others.takes(api_key, version)
+    def route(self) -> Route:
+        """The routing policy: the new versions of mutations."""
+        return Route(lambda *api: is_mutation(*api, bumped=True), self.ask, is_decided=True)
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, context: RequestContext) -> bytes:
         """The response. DisconnectedError if the client has disconnected."""
-        api_key, version = int.from_bytes(frame[:2]), int.from_bytes(frame[2:4])
-        if not is_mutation(api_key, version, bumped=True):
-            return await self._others.ask(connection_id, frame)
-        if (session := SESSION.get()) is None:
-            raise DisconnectedError("the request has no session")
-        routed = read_request(frame, is_node=self._is_node(session))
-        context = RequestContext(PEER.get(), connection_id, routed.header, session)
-        answer: Message | None = refused(routed.request, version, Errors.NOT_CONTROLLER)
-        if self._is_active():
-            answer = await self._decide(context, routed)
-        if answer is None:
+        request, version = request_of(context, self._is_node), context.version
+        if not self._is_active():
+            return response_bytes(context, refused(request, version, Errors.NOT_CONTROLLER))
+        name, address = client_of(context.header)
+        error = Errors.NONE if name is None else self._naming_refused(context, request)
+        if error is not Errors.NONE:  # The audit log names the sender, because the name of the client is not trusted.
+            response = refused(request, version, error)
+            self._pipeline().ended(context, request, response)
+        else:
+            client = context if name is None else _context_of_client(context, name, address)
+            response = await self._pipeline().decided(client, request)
+        if response is None:
             raise DisconnectedError("the client has disconnected")
-        return response_bytes(routed.header, type(routed.request), answer)
+        return response_bytes(context, response)
 
-    def forget(self, connection_id: int) -> None:
-        """Called when a client's connection has ended."""
-        self._others.forget(connection_id)
+    def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
+        """The error if the sender may not name a client: only brokers may, for tokens only authenticated ones."""
+        if not self._is_node(context.session):
+            return Errors.CLUSTER_AUTHORIZATION_FAILED
+        if isinstance(request, OfTokens) and context.principal == ANONYMOUS:
+            return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        return Errors.NONE
+
+
+def _context_of_client(context: RequestContext, name: str, address: str | None) -> RequestContext:
+    """The context of the client that a broker has named; the broker's address if it has given none."""
+    session = ClientSession(context.listener_name, address or context.client_address)
+    session.authenticated(KafkaPrincipal(name))
+    return context._replace(session=session, through=context)

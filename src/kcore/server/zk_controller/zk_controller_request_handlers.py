@@ -11,17 +11,15 @@ from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.handlers import REQUEST_HANDLERS
 from kcore.errors import DecodeError
-from kcore.metadata.acl_codes import CLUSTER_ACTION
-from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
+from kcore.metadata.principal import ANONYMOUS
 from kcore.net.limits.connection_limits import Limits
-from kcore.net.limits.work_in_parts import next_turn
+from kcore.net.limits.work_in_parts import next_turn, run_steps
 from kcore.net.request_context import ClientSession
 from kcore.net.security.client_security import Security
 from kcore.net.security.sasl_server import SaslListener
 from kcore.net.security.tls import TlsContext
-from kcore.net.server import Handler, Relay, RequestContext, Server, ServerParts, serve
+from kcore.net.server import RequestContext, Server, serve
 from kcore.net.versions import api_name, response_of
-from kcore.node.error_responses import in_version
 from kcore.node.parsed import is_parsed
 from kcore.node.tokens import OfTokens
 from kcore.node.zk.acls import AclAuthorizer
@@ -42,28 +40,19 @@ from kcore.schema.configs import DescribeConfigsRequest
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.index import message_class
 from kcore.schema.log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
-from kcore.schema.sasl import (
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreateTopicsResponse
-from kcore.server.answers import made_to_fit
-from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
 from kcore.server.large_descriptions import described_in_parts
+from kcore.server.pipeline import OF_SASL, RequestPipeline, Route, request_of
 from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts
 from kcore.server.security.audit import AuditLog
-from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
-from kcore.server.security.rights import Checked
-from kcore.server.security.throttled import ThrottledRelay, throttled
+from kcore.server.security.rights import Checked, Rights, is_cluster_node
 from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
-from kcore.server.zk_node.document_routing import RoutedRequest, refused, with_bumped
+from kcore.server.zk_node.document_routing import is_mutation, with_bumped
 from kcore.server.zk_node.relay import CHECKED, Address, BrokerRelay, refusal_of
 from kcore.types import Uuid
 
@@ -105,9 +94,6 @@ ANY_NODE: Final = {
 VIEWS: Final = {"Metadata": (0, 12), "DescribeCluster": (0, 1), "DescribeAcls": (0, 3)}
 # Empty responses: clients ask each node, and a controller has no groups, transactions or logs.
 EMPTY: Final = {"ListGroups": (0, 5), "ListTransactions": (0, 1), "DescribeLogDirs": (0, 4)}
-# `net/security/sasl_server.py` handles these before a client is authenticated; afterwards they are errors.
-OF_SASL: Final = {"SaslHandshake": (0, 1), "SaslAuthenticate": (0, 2)}
-ALREADY: Final = "SaslAuthenticate request received after successful authentication"
 NO_LOG_DIR: Final = "none"  # A directory without partitions. Kafka's client refuses a response without directories.
 APIS: Final = {**OWNED, **ANY_NODE, **OF_TOKENS, **VIEWS, **EMPTY, **OF_SASL}
 
@@ -154,10 +140,22 @@ class ZkControllerRequestHandlers:
         see the controller's principal instead of the client's.
         """
         self._put, self._view, self._authorizer, self._wall_ms = put, view, authorizer, wall_ms
-        self._audit, self._routes_as_documented, self._throttle = audit, routes_as_documented, throttle
+        self._routes_as_documented = routes_as_documented
         self._relays_little = authorizer is not None or outgoing is not None
         only = CHECKED if self._relays_little else None
         self._relay = BrokerRelay(brokers, self._owned, metrics.count_relayed, only=only, security=outgoing)
+        routes = [Route(self._relay.takes, self._relay.ask, self._refuse_relayed, self._relay.forget)]
+        if routes_as_documented:
+            document = DocumentRequests(lambda: self._pipeline, lambda: self._view() is not None, self._is_node)
+            routes.insert(0, document.route())
+        self._pipeline = RequestPipeline(
+            *(self._handle, self._is_node),
+            refuse=self._refuse,
+            routes=routes,
+            throttle=throttle,
+            audit=audit,
+            wall_ms=wall_ms,
+        )
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._request_ids = count()
         self._server: Server | None = None
@@ -182,22 +180,11 @@ class ZkControllerRequestHandlers:
 
         `rate_of` returns the limit of new connections a second from an address.
         """
-        relay: Relay = self._relay
-        if self._authorizer is not None:
-            relay = CheckedRelay(relay, self._authorizer, refusal_of)
-        handler: Handler = self._handle
-        if self._throttle is not None:
-            relay = ThrottledRelay(relay, self._throttle, self._is_node)
-            handler = throttled(handler, self._throttle, self._is_node)
-        if self._audit is not None:
-            relay = AuditedRelay(relay, self._audit, self._wall_ms)
-        routed = DocumentRequests(self._handle_routed, lambda: self._view() is not None, relay, self._is_node)
-        taken = routed if self._routes_as_documented else relay
-        parts = ServerParts(relay=taken, throttle=self._throttle, is_node=self._is_node)
+        parts = self._pipeline.parts
         if self._routes_as_documented:
             parts = replace(parts, advertised=with_bumped)
         self._server = await serve(
-            *(host, port, handler, APIS),
+            *(host, port, self._pipeline.handle, APIS),
             tls=tls,
             sasl=sasl,
             limits=limits,
@@ -212,9 +199,8 @@ class ZkControllerRequestHandlers:
         if self._server is not None:
             await self._server.close()
 
-    def _is_node(self, client: RequestContext | ClientSession) -> bool:
-        """Whether the client has the rights of a cluster node."""
-        return self._authorizer is None or ZkControllerAuthorization(self._authorizer, client).allows(CLUSTER_ACTION)
+    def _is_node(self, session: ClientSession) -> bool:
+        return is_cluster_node(self._authorizer, session)
 
     def answer(self, answer: SendResponse) -> None:
         """Completes a waiting request with its response."""
@@ -226,55 +212,21 @@ class ZkControllerRequestHandlers:
         """Makes `keep_learning` read ApiVersions again, because other brokers may serve other APIs."""
         self._brokers_changed.set()
 
-    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
-        """Handles a request, and writes it to the audit log."""
-        response = await self._allowed(context, request)
-        if self._audit is not None:
-            self._audit.write(self._wall_ms(), context.principal, context.client_address, request, response)
-        return None if response is None else in_version(response, context.version)
-
-    async def _handle_routed(self, context: RequestContext, routed: RoutedRequest) -> Message | None:
-        """Handles a mutation in the new version, which is never relayed.
-
-        If a broker has rewritten a client's request, the client's rights count, at the client's address if it is given.
-        """
-        client_context, sender, name = context, context.principal, routed.principal_name
-        if name is not None:
-            session = ClientSession(context.listener_name, routed.client_address or context.client_address)
-            session.authenticated(KafkaPrincipal(name))
-            client_context = context._replace(session=session)
-        error = Errors.NONE if name is None else self._naming_refused(context, routed.request)
-        if error is Errors.NONE:
-            response = await self._allowed(client_context, routed.request, is_ours=True)
-        else:  # The audit log names the sender, because the name of the client is not trusted.
-            response, client_context, name = refused(routed.request, context.version, error), context, None
-        if self._audit is not None:
-            through = None if name is None else sender
-            at = None if name is None or routed.client_address is None else context.client_address
-            client = client_context.principal, client_context.client_address
-            self._audit.write(self._wall_ms(), *client, routed.request, response, through, at)
-        return response
-
-    def _naming_refused(self, context: RequestContext, request: Message) -> Errors:
-        """The error if the sender may not name a client: only brokers may, for tokens only authenticated ones."""
-        if self._authorizer is not None and not ZkControllerAuthorization(self._authorizer, context).allows(
-            CLUSTER_ACTION
-        ):
-            return Errors.CLUSTER_AUTHORIZATION_FAILED
-        if isinstance(request, OfTokens) and context.principal == ANONYMOUS:
-            return Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        return Errors.NONE
-
-    async def _allowed(self, context: RequestContext, request: Message, *, is_ours: bool = False) -> Message | None:
-        """The response to a request, by the client's rights. `is_ours`: the request must not be relayed."""
+    def _refuse(self, context: RequestContext, request: Message) -> None:
+        """DecodeError for a request that Kafka's parser would not accept."""
         if not is_parsed(request):
             raise DecodeError(f"{api_name(type(request))} has an unknown code", 0)
-        response = await self._checked(context, request, is_ours=is_ours)
-        if response is not None:
-            await made_to_fit(response)
-        return response
 
-    async def _checked(self, context: RequestContext, request: Message, *, is_ours: bool) -> Message | None:
+    async def _refuse_relayed(self, context: RequestContext) -> Message | None:
+        """The response to a request that the client may not send, and that would be relayed; None if it may."""
+        if self._authorizer is None:
+            return None
+        request, rights = request_of(context, self._is_node), Rights(self._authorizer, context)
+        return await run_steps(refusal_of(rights, request, context.version))
+
+    async def _handle(self, context: RequestContext, request: Message) -> Message | None:
+        """The response to a request, by the client's rights. A mutation in the document's version is never relayed."""
+        is_ours = self._routes_as_documented and is_mutation(context.api_key, context.version, bumped=True)
         if self._authorizer is None:
             return await self._decide(context, request, None, is_ours=is_ours)
         authorization = ZkControllerAuthorization(self._authorizer, context)
@@ -339,10 +291,6 @@ class ZkControllerRequestHandlers:
         if type(request) in _EMPTY:
             nothing: Message = response_of(type(request))()
             return nothing
-        if isinstance(request, SaslHandshakeRequest):
-            return SaslHandshakeResponse(error_code=Errors.ILLEGAL_SASL_STATE)
-        if isinstance(request, SaslAuthenticateRequest):
-            return SaslAuthenticateResponse(error_code=Errors.ILLEGAL_SASL_STATE, error_message=ALREADY)
         view = self._view()
         # A standby's response has no brokers, so the client sends the request to another node.
         if isinstance(request, MetadataRequest):

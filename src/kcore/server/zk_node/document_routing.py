@@ -9,11 +9,11 @@ Kafka's newest version.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from kcore.errors import DecodeError
 from kcore.metadata.principal import ANONYMOUS
-from kcore.net.limits.connection_limits import CLIENT_VALUES, HEADER_VALUES, REQUEST_VALUES
+from kcore.net.request_context import RequestContext
 from kcore.net.versions import answer_of, response_of
 from kcore.node import error_responses, tokens
 from kcore.node.zk.inter_broker_protocol import at_least
@@ -31,6 +31,7 @@ from kcore.schema.index import REQUESTS
 from kcore.schema.quotas import AlterClientQuotasRequest
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
+from kcore.server.pipeline import layout_of
 from kcore.wire.codec import decode_from, encode
 from kcore.wire.metadata_frames import varint
 
@@ -59,15 +60,6 @@ class DocumentRouting:
         return at_least(inter_broker_protocol, self.since)
 
 
-class RoutedRequest(NamedTuple):
-    """A mutation of any version. A broker that rewrote it set its client's `principal_name` and `client_address`."""
-
-    header: RequestHeader
-    request: Message
-    principal_name: str | None
-    client_address: str | None
-
-
 def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
     """True if the API is a mutation, and the version is the new one (`bumped`) or an older one."""
     kind = REQUESTS.get(api_key)
@@ -76,24 +68,13 @@ def is_mutation(api_key: int, version: int, *, bumped: bool) -> bool:
     return version == BUMPED[kind] if bumped else kind.versions.lowest <= version < BUMPED[kind]
 
 
-def layout_of(kind: type[Message], version: int) -> int:
-    """The version of Kafka that has the same fields."""
-    return min(version, kind.versions.highest)
+def client_of(header: RequestHeader) -> tuple[str | None, str | None]:
+    """The principal and address that a broker has put into the header of a mutation; None if it has not.
 
-
-def read_request(frame: bytes, *, is_node: bool = True) -> RoutedRequest:
-    """Decodes a frame for which `is_mutation` is true. DecodeError, also for more values than the sender may send.
-
-    `is_node`: the sender has the rights of a cluster node.
+    DecodeError.
     """
-    most_values = REQUEST_VALUES if is_node else CLIENT_VALUES
-    kind = REQUESTS[int.from_bytes(frame[:2])]
-    layout = layout_of(kind, int.from_bytes(frame[2:4]))
-    header, at = decode_from(RequestHeader, kind.header_version(layout), frame, most_values=HEADER_VALUES)
-    request, _ = decode_from(kind, layout, frame, at, most_values=most_values)
     tags = dict(header.unknown_tagged_fields)
-    name, address = (_text_in(tags.get(each)) for each in (PRINCIPAL_NAME, CLIENT_ADDRESS))
-    return RoutedRequest(header, request, name, address)
+    return _text_in(tags.get(PRINCIPAL_NAME)), _text_in(tags.get(CLIENT_ADDRESS))
 
 
 def _text_in(tag: bytes | None) -> str | None:
@@ -110,26 +91,19 @@ def _text_in(tag: bytes | None) -> str | None:
     raise DecodeError("the header's tag with the client's principal or address is not a string", 0)
 
 
-def proxied(frame: RoutedRequest, principal_name: str, client_address: str, correlation_id: int) -> tuple[bytes, bytes]:
+def proxied(context: RequestContext, request: Message) -> tuple[bytes, bytes]:
     """Encodes the header and the body of the client's request in the new version, for the controller."""
-    kind = type(frame.request)
+    kind = type(request)
     layout = layout_of(kind, BUMPED[kind])
-    tags = {PRINCIPAL_NAME: principal_name.encode(), CLIENT_ADDRESS: client_address.encode()}
+    tags = {PRINCIPAL_NAME: context.principal.name.encode(), CLIENT_ADDRESS: context.client_address.encode()}
     header = RequestHeader(
         request_api_key=kind.api_key,
         request_api_version=BUMPED[kind],
-        correlation_id=correlation_id,
-        client_id=frame.header.client_id,
+        correlation_id=context.header.correlation_id,
+        client_id=context.header.client_id,
         unknown_tagged_fields=[(tag, varint(len(text) + 1) + text) for tag, text in tags.items()],
     )
-    return bytes(encode(header, kind.header_version(layout))), bytes(encode(frame.request, layout))
-
-
-def response_bytes(header: RequestHeader, kind: type[Message], response: Message) -> bytes:
-    """Encodes the response in the version of the client's request, without the fields that this version lacks."""
-    layout = layout_of(kind, header.request_api_version)
-    head, body = ResponseHeader(correlation_id=header.correlation_id), error_responses.in_version(response, layout)
-    return bytes(encode(head, response.header_version(layout))) + bytes(encode(body, layout))
+    return bytes(encode(header, kind.header_version(layout))), bytes(encode(request, layout))
 
 
 def read_response(kind: type[Message], data: bytes) -> Message:

@@ -21,13 +21,14 @@ from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.admission import may_be_connections
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.net.limits.connection_limits import HEADER_VALUES, Limits
+from kcore.net.limits.connection_limits import Limits
+from kcore.net.request_context import RequestContext
 from kcore.net.security.client_security import Security
 from kcore.net.versions import answer_of, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersion, ApiVersionsResponse
 from kcore.schema.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.headers import ResponseHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.transactions import InitProducerIdRequest
@@ -35,7 +36,7 @@ from kcore.schema.versions import Versions
 from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights, refusal_of_producer
 from kcore.steps import Steps
-from kcore.wire.codec import decode_from, encode
+from kcore.wire.codec import encode
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
@@ -87,11 +88,12 @@ class BrokerRelay:
         """True if a broker serves the API in this version, and this node does not serve the API."""
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
-    async def ask(self, connection_id: int, frame: bytes) -> bytes:
+    async def ask(self, context: RequestContext) -> bytes:
         """A broker's response; DisconnectedError if no broker responds."""
         self._on_relayed()
         if self._security is not None:
-            return await self._ask_as_node(connection_id, frame)
+            return await self._ask_as_node(context)
+        connection_id, frame = context.connection_id, context.frame
         try:
             reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
             writer.write(len(frame).to_bytes(4, "big") + frame)
@@ -103,15 +105,15 @@ class BrokerRelay:
             self.forget(connection_id)
             raise DisconnectedError(f"no broker responded: {error}") from error
 
-    async def _ask_as_node(self, connection_id: int, frame: bytes) -> bytes:
+    async def _ask_as_node(self, context: RequestContext) -> bytes:
         """A broker's response to the request. This node sends the request with its own principal."""
-        kind, version = REQUESTS[int.from_bytes(frame[:2])], int.from_bytes(frame[2:4])
-        header, at = decode_from(RequestHeader, kind.header_version(version), frame, most_values=HEADER_VALUES)
+        connection_id, header, version = context.connection_id, context.header, context.version
+        kind = REQUESTS[context.api_key]
         connection = self._connections.get(connection_id)
         if connection is None or connection.closed or connection.ends_soon:
             self.forget(connection_id)
             connection = self._connections[connection_id] = await self._connected(header.client_id)
-        body = await connection.send_bytes(kind.api_key, version, frame[at:])
+        body = await connection.send_bytes(kind.api_key, version, context.frame[context.body_at :])
         head = ResponseHeader(correlation_id=header.correlation_id)
         return bytes(encode(head, response_of(kind).header_version(version))) + bytes(body)
 

@@ -163,7 +163,7 @@ class StoryNode:
             lambda: self.node.leader_id,
             *(lambda: True, lambda _: False),
         )
-        self.handlers.throttle.clock_ns = lambda: 0  # A request takes no time, so that a slow machine throttles nobody.
+        self.handlers.pipeline.throttle.clock_ns = lambda: 0  # type: ignore[union-attr]  # A request takes no time.
         self._client = Client()
 
     @property
@@ -219,7 +219,7 @@ class StoryNode:
         effects, own = self.driver.submit(outputs, self._raft_ms)
         for each in own:
             if isinstance(each, RequestAnswer):
-                self.handlers.answer_to(each.reply_to, each.response)
+                self.handlers.pending.answer_to(each.reply_to, each.response)
             elif isinstance(each, ReadSnapshotSlice):
                 self._submit(self.controller.on_read_slice())
         self.perform(effects)
