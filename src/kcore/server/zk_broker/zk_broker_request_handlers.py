@@ -168,4 +168,4 @@ class ZkBrokerRequestHandlers(BrokerRequestHandlers):
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
         offline = self._manager.cluster.offline_replicas
-        return ClusterView(table, listener, controller, self._logs.cluster_id, offline=offline)
+        return ClusterView(table, listener, controller, self._logs.directories.cluster_id, offline=offline)
