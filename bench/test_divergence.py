@@ -62,5 +62,5 @@ def test_truncation_offsets(benchmark: Any) -> None:
 
 
 def test_epoch_tables(benchmark: Any) -> None:
-    """What validating costs, once."""
+    """The cost of validating once."""
     benchmark(EpochTables, *LEADER.columns)

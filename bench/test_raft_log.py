@@ -49,7 +49,7 @@ def test_append_and_flush(benchmark: BenchmarkFixture, tmp_path: Path, records: 
 
 @pytest.mark.parametrize("records", [1, RECORDS])
 def test_bare_writes_and_fsyncs(benchmark: BenchmarkFixture, tmp_path: Path, records: int) -> None:
-    """What the disk and the system calls take of it."""
+    """The share of the disk and of the system calls."""
     batch = batch_of(0, records)
     with (tmp_path / "bare").open("ab", buffering=0) as file:
 

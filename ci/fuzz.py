@@ -153,7 +153,7 @@ def peak_bytes() -> int:
 
 
 def check(given: Input, before: int) -> tuple[str, int]:
-    """What became of the input: "read", or why it was refused; and the peak, `before` being that of before it.
+    """The outcome for the input: "read", or why it was refused; and the peak, `before` being that of before it.
 
     Raises for a finding.
     """

@@ -20,7 +20,7 @@ from kcore.wire.record_building import CODECS, encode_batches  # noqa: E402
 from wire.golden import vectors  # noqa: E402
 
 A_ROUND = 2_000
-# In turn. What takes longer than objects comes less often.
+# In turn. Kinds that take longer than objects come less often.
 KINDS = (
     *("objects", "columns", "objects", "batches", "objects", "frames", "objects", "objects"),
     *("objects", "objects", "objects", "batches", "objects", "objects", "objects", "objects"),

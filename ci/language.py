@@ -31,9 +31,7 @@ RULES = {
     "whom": re.compile(r"\bwhom\b", re.IGNORECASE),
     "starts with Of": re.compile(r"^Of\b"),
     "first word Who": re.compile(r"^(?:Who|Whose|Whoever)\b(?!.*\?$)"),
-    "starts with What": re.compile(
-        r"^What\b(?! if\b)(?=.*\b(?:is|are|was|were|has|have|does|do|can|may|must)\b)(?!.*\?$)"
-    ),
+    "starts with What": re.compile(r"^What\b(?!.*\?)"),
     "starts with Else": re.compile(r"^(?:Else|Likewise|None that)\b"),
 }
 SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')]?\s+(?=[A-Z`\"'(*\[])|\n\s*\n|\n(?=\s*(?:[-*|#]|\d+\.)\s)")

@@ -1,4 +1,4 @@
-"""What Kafka's ConfigDefs say, as tests/recorder/ConfigFacts.java printed it from the jars."""
+"""The facts of Kafka's ConfigDefs, as tests/recorder/ConfigFacts.java printed them from the jars."""
 
 import gzip
 import json

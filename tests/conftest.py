@@ -92,7 +92,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def freeze() -> None:
-    """What stays, such as 14,000 tests and their recorded cases, no garbage collection of a later test looks at."""
+    """Keeps long-lived objects, such as 14,000 tests and their recorded cases, out of later garbage collections."""
     gc.collect()
     gc.freeze()
 

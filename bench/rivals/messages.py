@@ -186,7 +186,7 @@ SMALL: Final[dict[str, tuple[Callable[[int, int], Any], int, int]]] = {
     "AssignReplicasToDirsRequest": (assign, 1, 3),
     "DescribeQuorumResponse": (quorum, 1, 1),
 }
-"""What makes each, and its topics and partitions a topic."""
+"""The function that makes each message, its topics, and its partitions a topic."""
 
 BIG: Final[dict[str, Callable[[int, int], Any]]] = {
     "MetadataResponse": metadata,

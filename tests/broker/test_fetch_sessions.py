@@ -317,7 +317,7 @@ def test_without_slots_a_follower_asks_for_all_each_time() -> None:
 
 
 def result(handler: FetchSessionHandler, wanted: dict[Any, Any], *answer: int, session_id: int = 7) -> tuple[Any, ...]:
-    """What the handler asks for: epoch, topics, forgotten topics; and whether the answer, of partitions, counts."""
+    """The handler's request: epoch, topics, forgotten topics; and whether the answer, of partitions, counts."""
     request = FetchRequest()
     handler.fill(request, wanted)
     rows = [PartitionData(partition_index=each) for each in answer]

@@ -141,7 +141,7 @@ class Transactions(World):
 
 
 def read_committed(cluster: Cluster, broker_id: int) -> list[bytes]:
-    """What Kafka's consumer hands to its application of the transactions, from the beginning on."""
+    """The values of transactions that Kafka's consumer passes to its application, from the beginning on."""
     offset, values, aborted = 0, list[bytes](), set[int]()
     while records := (data := cluster.fetch(broker_id, offset, isolation_level=1)).records:
         batches = scan_batches(records)

@@ -1,4 +1,4 @@
-"""What Kafka's controller makes of damaged metadata directories (KafkaOpens.java), to be recorded beside kcore's."""
+"""Kafka's controller opens damaged metadata directories (KafkaOpens.java); the outcomes are recorded beside kcore's."""
 
 import shutil
 import subprocess

@@ -34,7 +34,7 @@ class Source(NamedTuple):
     whole: Whole
 
     def check(self, change: Change, scratch: Path, *, set_aside: bool) -> str:
-        """What readers make of one change; AssertionError: a finding."""
+        """The outcome of one change at the readers; AssertionError: a finding."""
         case = scratch / "case"
         shutil.copytree(self.folder, case)
         try:

@@ -95,7 +95,7 @@ def test_earlier_designs_are_beside_this_run(tmp_path: Path) -> None:
     assert "Earlier runs" not in report.render([V3], past, tmp_path / "new")
 
 
-# What ZooKeeper says
+# ZooKeeper's lines
 
 SAID = (
     "zk_version\t3.8.4\nzk_watch_count\t14\nzk_znode_count\t428\nzk_packets_received\t70\nzk_packets_sent\t80\n"

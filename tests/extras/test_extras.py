@@ -118,7 +118,7 @@ def test_every_module_of_the_library_names_the_extra_that_it_lacks() -> None:
     assert [name for name in done.stdout.split() if not name.startswith(OF_THE_COMMAND)] == []
 
 
-# What needs it, and the code of a user.
+# The functions that need it, and the code of a user.
 LIBRARY = {
     "arrow": "kcore.wire.Columns('LeaderAndIsrRequest').to_arrow()",
     "metrics": "import kcore.server.metrics.page",

@@ -9,7 +9,7 @@ KINDS: Final = (
     *("messages", "versions", "fields", "tags", "apis", "errors", "levels", "features", "settings", "defaults"),
     *("formatted", "code"),
 )
-GONE_OR_NEW: Final = ("new", "removed", "line new", "line removed")  # What a change of the whole subject says.
+GONE_OR_NEW: Final = ("new", "removed", "line new", "line removed")  # The texts of a change of the whole subject.
 _TAGS: Final = ("tag", "taggedVersions")
 _DEFAULTS: Final = ("type", "default", "validator", "range", "internal")
 

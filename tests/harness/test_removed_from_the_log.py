@@ -50,7 +50,7 @@ def _id(name: str) -> Uuid:
 
 
 class Node:
-    """What a server asks of the state of one node, through copies that outlive the state."""
+    """A server's queries of the state of one node, through copies that outlive the state."""
 
     def __init__(self, image: Callable[[], ClusterImage], context: Callable[[], ControllerContext] | None) -> None:
         self.image, self.context = image, context
@@ -168,7 +168,7 @@ class Writer(Active):
         self.ask(UnregisterBrokerRequest())
 
     def new(self) -> tuple[bytes, int]:
-        """What it wrote since the last call, committed, and the log's end."""
+        """The records since the last call, committed, and the log's end."""
         self.commit()
         begin, self._given = self._given, len(self.log)
         return self.log[begin:], self.controller.image.end_offset

@@ -12,10 +12,10 @@ from kcore.metadata.principal import KafkaPrincipal, Token
 from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.metadata.zookeeper.znode_acls import CHANGES, AclBinding, encode_acl_change, encode_acls, resource_path
 from kcore.node.zk.acls import AclAuthorizer, AclAuthorizerSettings, ZkAcls
-from kcore.server.zk_node.acl_watcher import AclWatcher
-from kcore.server.zk_node.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
-from kcore.server.zk_node.credentials import CredentialsWatcher
-from kcore.server.zk_node.notification_watcher import NotificationWatcher
+from kcore.server.zk_node.acl_reader import AclReader
+from kcore.server.zk_node.client_quotas import ZkAddressQuotas, ZkClientQuotas
+from kcore.server.zk_node.credentials import ZkCredentials
+from kcore.server.zk_node.notification_watcher import NotificationWatcher, NotifiedData
 from server.zookeepers import Client, Zookeeper
 
 KEY = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s="
@@ -55,7 +55,8 @@ class World:
         self.zookeeper = Zookeeper()
         self.tree = self.zookeeper.tree
         self.client = InterruptedClient(self.zookeeper)
-        self.watcher, self.kind = KINDS[kind](self)
+        data, self.kind = KINDS[kind](self)
+        self.watcher = NotificationWatcher(self.client, data)
         self.tell = NOTES[kind]
 
     def note(self, name: str) -> None:
@@ -94,14 +95,14 @@ def _delete(world: World, path: str) -> None:
         path = path.rpartition("/")[0]
 
 
-def _users(world: World) -> tuple[NotificationWatcher, Kind]:
-    watcher = CredentialsWatcher(world.client, "a secret")
-    has = lambda name: watcher.scram("SCRAM-SHA-256", name) is not None  # noqa: E731
-    return watcher, _settings(world, "/config/users/{}".format, "SCRAM-SHA-256", CREDENTIAL, has)
+def _users(world: World) -> tuple[NotifiedData, Kind]:
+    data = ZkCredentials(world.client, "a secret")
+    has = lambda name: data.scram("SCRAM-SHA-256", name) is not None  # noqa: E731
+    return data, _settings(world, "/config/users/{}".format, "SCRAM-SHA-256", CREDENTIAL, has)
 
 
-def _tokens(world: World) -> tuple[NotificationWatcher, Kind]:
-    watcher = CredentialsWatcher(world.client, "a secret")
+def _tokens(world: World) -> tuple[NotifiedData, Kind]:
+    data = ZkCredentials(world.client, "a secret")
 
     def put(name: str) -> None:
         token = znode_tokens.encode_token(Token(name, ALICE, ALICE, (), 1, 1 << 60, 1 << 60))
@@ -110,11 +111,11 @@ def _tokens(world: World) -> tuple[NotificationWatcher, Kind]:
     def remove(name: str) -> None:
         world.tree.delete(znode_tokens.token_path(name))
 
-    return watcher, Kind(put, remove, lambda name: watcher.token(name) is not None)
+    return data, Kind(put, remove, lambda name: data.token(name) is not None)
 
 
-def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationWatcher, Kind]]:
-    def made(world: World) -> tuple[NotificationWatcher, Kind]:
+def _acls(pattern_type: int) -> Callable[[World], tuple[NotifiedData, Kind]]:
+    def made(world: World) -> tuple[NotifiedData, Kind]:
         acls = ZkAcls()
         authorizer = AclAuthorizer(AclAuthorizerSettings(), acls)
 
@@ -129,30 +130,30 @@ def _acls(pattern_type: int) -> Callable[[World], tuple[NotificationWatcher, Kin
         def has(name: str) -> bool:
             return authorizer.allows(ALICE, "127.0.0.1", READ, TOPIC, name + ("" if pattern_type == LITERAL else "-1"))
 
-        return AclWatcher(world.client, acls), Kind(put, remove, has)
+        return AclReader(world.client, acls), Kind(put, remove, has)
 
     return made
 
 
-def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotificationWatcher, Kind]]:
-    def made(world: World) -> tuple[NotificationWatcher, Kind]:
-        watcher = ClientQuotasWatcher(world.client)
+def _quotas(path: str, *entity: str) -> Callable[[World], tuple[NotifiedData, Kind]]:
+    def made(world: World) -> tuple[NotifiedData, Kind]:
+        data = ZkClientQuotas(world.client)
 
         def has(name: str) -> bool:
-            return tuple((kind, name) for kind in entity) in watcher.quotas
+            return tuple((kind, name) for kind in entity) in data.quotas
 
-        return watcher, _settings(world, path.format, "request_percentage", "5.0", has)
+        return data, _settings(world, path.format, "request_percentage", "5.0", has)
 
     return made
 
 
-def _addresses(world: World) -> tuple[NotificationWatcher, Kind]:
-    watcher = AddressQuotasWatcher(world.client)
-    has = lambda name: watcher.rate_of(name) is not None  # noqa: E731
-    return watcher, _settings(world, "/config/ips/{}".format, "connection_creation_rate", "5", has)
+def _addresses(world: World) -> tuple[NotifiedData, Kind]:
+    data = ZkAddressQuotas(world.client)
+    has = lambda name: data.rate_of(name) is not None  # noqa: E731
+    return data, _settings(world, "/config/ips/{}".format, "connection_creation_rate", "5", has)
 
 
-KINDS: dict[str, Callable[[World], tuple[NotificationWatcher, Kind]]] = {
+KINDS: dict[str, Callable[[World], tuple[NotifiedData, Kind]]] = {
     "a user": _users,
     "a token": _tokens,
     "an ACL": _acls(LITERAL),

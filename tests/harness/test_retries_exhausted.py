@@ -26,8 +26,8 @@ from kcore.node.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
-from kcore.server.zk_node import notification_watcher as notes_follower
-from kcore.server.zk_node.client_quotas import ClientQuotasWatcher
+from kcore.server.zk_node import notification_watcher
+from kcore.server.zk_node.client_quotas import ZkClientQuotas
 from kcore.server.zk_node.relay import Address, BrokerRelay
 from kcore.spark import pieces
 from kcore.spark.failures import ENDED, LOST
@@ -142,10 +142,11 @@ class Refusing(Client):
 
 @story
 async def test_what_follows_zookeeper_goes_on_after_many_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes_follower, "AGAIN_S", 0.0)
+    monkeypatch.setattr(notification_watcher, "AGAIN_S", 0.0)
     zookeeper = Zookeeper()
     client = Refusing(zookeeper, on_session=lambda event: None)
-    watcher = ClientQuotasWatcher(client)  # type: ignore[arg-type]
+    quotas = ZkClientQuotas(client)  # type: ignore[arg-type]
+    watcher = notification_watcher.NotificationWatcher(client, quotas)  # type: ignore[arg-type]
     await watcher.open()
     task = asyncio.create_task(watcher.follow())
 
@@ -160,7 +161,7 @@ async def test_what_follows_zookeeper_goes_on_after_many_failures(monkeypatch: p
         note = znodes.encode_config_change(f"users/{name}")
         zookeeper.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/change_", note)
         zookeeper.tell()
-        await until(lambda name=name: (("user", name),) in watcher.quotas)
+        await until(lambda name=name: (("user", name),) in quotas.quotas)
         assert client.failing.left == 0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -23,7 +23,7 @@ from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.server.broker.logs import BrokerLogs
-from kcore.server.zk_node.credentials import CredentialsWatcher
+from kcore.server.zk_node.credentials import ZkCredentials
 from kcore.storage.checkpoints import TopicPartition, read_offsets
 from kcore.storage.log.live_log import Settings
 from kcore.storage.log.log_directory import LOG_STARTS, LogDirectory
@@ -167,8 +167,8 @@ def test_a_user_whose_znode_cannot_be_read_keeps_no_other_out(names: list[str]) 
             mechanisms = {"SCRAM-SHA-256": "none" if name == "alice" else short, "SCRAM-SHA-512": long}
             data = b"{" if name == "broken" else znodes.encode_config(mechanisms)
             zookeeper.tree.create(f"/config/users/{name}", data, parents=True)
-        follower = CredentialsWatcher(Client(zookeeper, on_session=print), None)  # type: ignore[arg-type]
-        await follower.open()
+        follower = ZkCredentials(Client(zookeeper, on_session=print), None)  # type: ignore[arg-type]
+        await follower.read_all()
         known = {name for name in names if follower.scram("SCRAM-SHA-512", name)}
         assert known == {"alice", "carol"}
         assert [name for name in names if follower.scram("SCRAM-SHA-256", name)] == ["carol"]

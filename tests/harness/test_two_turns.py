@@ -1,4 +1,4 @@
-"""What happens between two turns of one loop: standstills, events between a request and its answer, refused appends."""
+"""Events between two turns of one loop: standstills, events between a request and its answer, refused appends."""
 
 from collections.abc import Callable, Iterable
 from itertools import product

@@ -148,7 +148,7 @@ def clusters(target: Target, dice: Random) -> list[Frame]:
 
 
 def replays(target: Target, dice: Random) -> list[Frame]:
-    """What brokers and controllers of a former life said."""
+    """The requests of brokers and controllers of a former life."""
     frames = []
     for epoch in (-1, 0, 1, dice.randrange(2**40)):
         former = {"broker_epoch": epoch, "controller_epoch": 0, "incarnation_id": Uuid(dice.randbytes(16))}

@@ -145,7 +145,7 @@ class Running:
     log: Path
 
     def faults(self) -> list[str]:
-        """What an operator would take for a fault of ours."""
+        """The log lines that an operator would take for a fault of ours."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [each for each in lines if " ERROR " in each or " CRITICAL " in each or each.startswith("Traceback")]
 

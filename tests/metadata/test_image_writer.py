@@ -18,7 +18,7 @@ from kcore.metadata.image import image_writer
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.image_writer import records_of
 from kcore.metadata.image.replay import replay, replaying_values
-from kcore.metadata.metadata_version import RELEASES, VERSIONS, MetadataVersion
+from kcore.metadata.metadata_version import VERSIONS, VERSIONS_BY_RELEASE, MetadataVersion
 from kcore.schema.index import METADATA_RECORDS
 from kcore.schema.metadata_records_log import ZkMigrationStateRecord
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
@@ -35,7 +35,8 @@ Dice = st.integers(0, 2**32).map(Random)
 LEVELS = [
     MetadataVersion(name, release)
     for release in ("3.9.1", "4.3.1")
-    for name in VERSIONS[VERSIONS.index(RELEASES[release].oldest) : VERSIONS.index(RELEASES[release].newest) + 1]
+    for oldest, newest, _ in [VERSIONS_BY_RELEASE[release]]
+    for name in VERSIONS[VERSIONS.index(oldest) : VERSIONS.index(newest) + 1]
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kcore.errors import LevelError
-from kcore.metadata.metadata_version import PLACES, RELEASES, VERSIONS, MetadataVersion
-from kcore.releases.known import RELEASES as KNOWN
+from kcore.metadata.metadata_version import PLACES, VERSIONS, VERSIONS_BY_RELEASE, MetadataVersion
+from kcore.releases.known import RELEASES
 
 DATA = Path(__file__).parents[1] / "data"
 FACTS = DATA / "metadata_versions"  # Printed by recorder/ReleaseFacts.java.
@@ -51,11 +51,11 @@ def test_every_level_is_as_the_jars_have_it(release: str) -> None:
         version = MetadataVersion.parse(f"{name}@{release}")
         ours = {method: getattr(version, here) for method, here in NAMES.items() if method in said}
         assert ours == {method: answer for method, answer in said.items() if method in NAMES}, name
-    oldest, newest, default = RELEASES[release]
+    oldest, newest, default = VERSIONS_BY_RELEASE[release]
     assert (oldest, newest) == (next(iter(theirs)), next(reversed(theirs)))
     assert default == [name for name, said in theirs.items() if said["isProduction"]][-1]
     changed = {name for name, said in theirs.items() if said["didMetadataChange"] and name != oldest}
-    assert {name for name in KNOWN[release].changed_metadata if PLACES[name] > PLACES[oldest]} == changed
+    assert {name for name in RELEASES[release].changed_metadata if PLACES[name] > PLACES[oldest]} == changed
     assert list(theirs) == [*VERSIONS[VERSIONS.index(oldest) : VERSIONS.index(newest) + 1]]
 
 

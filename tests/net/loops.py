@@ -64,7 +64,7 @@ async def settled(value: Callable[[], object]) -> None:
 
 
 async def with_turns_of_others(work: Awaitable[T]) -> tuple[T, int]:
-    """What comes of it, and how many turns of the loop another task had meanwhile."""
+    """The result of the work, and how many turns of the loop another task had meanwhile."""
     turns = 0
 
     async def others() -> None:

@@ -1,4 +1,4 @@
-"""What a cluster that runs elsewhere looks like."""
+"""The shape of a cluster that runs elsewhere."""
 
 from random import Random
 

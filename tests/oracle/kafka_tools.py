@@ -53,7 +53,7 @@ def tool_command(main: str, *arguments: object, release: str = ZK_RELEASE) -> li
 
 
 def run_tool(main: str, *arguments: object, given: str | None = None, timeout_s: float = 120) -> str:
-    """What a tool of Kafka 3.9.1 prints; `given` is its standard input. It must end well."""
+    """The output of a tool of Kafka 3.9.1; `given` is its standard input. It must end well."""
     code, printed, complaints = try_tool(main, *arguments, given=given, timeout_s=timeout_s)
     assert code == 0, f"{main} {arguments}: {code}\n{printed}\n{complaints}"
     return printed

@@ -141,7 +141,7 @@ class Watch(Observer):
     def __init__(self, cluster_id: str, addresses: Sequence[Address], random: Random) -> None:
         super().__init__(cluster_id, random, bootstrap=addresses)
         self.cluster_id, self.image, self.partitions = cluster_id, ClusterImage(), Partitions()
-        self.base = ClusterImage()  # What the log begins with: a snapshot that the leader gave in place of it.
+        self.base = ClusterImage()  # The begin of the log: a snapshot that the leader gave in place of it.
 
     @property
     def leader_id(self) -> int:

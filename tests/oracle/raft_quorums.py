@@ -213,7 +213,7 @@ class RaftQuorum(Started):
         return found[0]
 
     def replica(self, node: Member) -> ReplicaState:
-        """What the leader knows of it."""
+        """The leader's state of a member."""
         description = self.described()
         return next(
             each for each in (*description.current_voters, *description.observers) if each.replica_id == node.node_id

@@ -79,7 +79,7 @@ class Controller:
         return self.process.wait(GENEROUS_S)
 
     def faults(self) -> list[str]:
-        """What an operator should be woken for."""
+        """The log lines that an operator should be woken for."""
         return [line for line in self.log.read_text().splitlines() if " ERROR " in line or line.startswith("Traceback")]
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ def until(condition: Callable[[], Any], what: str) -> Any:
 
 
 async def metadata_of(port: int) -> MetadataResponse:
-    """What somebody says of the whole cluster."""
+    """The node's metadata of the whole cluster."""
     async with await connect("127.0.0.1", port, limits=Limits(connect_s=5, request_s=5)) as connection:
         response: MetadataResponse = await connection.send(MetadataRequest(topics=None), 12)
         return response

@@ -1,6 +1,6 @@
 """Fenced blocks and command lines of the README and of the pages under docs/.
 
-What the language of a block promises, and a test keeps:
+The language of a block promises what a test checks:
 
 - python: run from the top of its page to the end in one namespace; nothing is in it beforehand.
 - text: directly behind a python block, it is what that block prints; `...` stands for what differs from run to run.

@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ show runs, and prints what they say."""
+"""The code on the README and the pages of docs/ runs, and prints what they say."""
 
 import os
 import subprocess

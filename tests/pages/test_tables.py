@@ -4,7 +4,7 @@ import re
 
 from pages.markdown import ROOT
 
-MOST_COLUMNS = 8  # What a page of 1,280 pixels shows beside its two side bars.
+MOST_COLUMNS = 8  # A page of 1,280 pixels shows so many beside its two side bars.
 DASHES = re.compile(r"^\|(?: ?:?-+:? ?\|)+$", re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What a target's program says of itself; a shell script stands for Java."""
+"""A target's program describes itself; a shell script stands for Java."""
 
 import hashlib
 import zipfile

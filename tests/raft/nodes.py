@@ -86,7 +86,7 @@ def started(
     return node, node.start(election, now_ms)
 
 
-# What comes out.
+# Effects.
 
 
 def of(kind: type[T], effects: Iterable[Effect]) -> list[T]:
@@ -123,7 +123,7 @@ def state(node: RaftNode) -> tuple[str, int, int]:
     return node.state.name, node.epoch, node.leader_id
 
 
-# What goes in.
+# Events.
 
 
 def vote_request(

@@ -69,7 +69,7 @@ def committed(effects: Iterable[Effect]) -> list[int]:
     return [effect.high_watermark for effect in of(Committed, effects)]
 
 
-# What goes in.
+# Events.
 
 
 def fetch_request(

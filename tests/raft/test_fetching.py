@@ -53,7 +53,7 @@ def only_answer(node: Any, request: Any, version: int = 18) -> Any:
     return answer.response
 
 
-# What no replica asks for.
+# Requests that no replica sends.
 
 
 @pytest.mark.parametrize(

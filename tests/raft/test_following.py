@@ -45,7 +45,7 @@ def test_a_node_of_another_cluster_says_so_once() -> None:
     assert of(Notice, answered(node, open_fetch(effects), refused, 20)) == [], "from the next voter that it asks"
 
 
-# What it asks for.
+# The requests of a follower.
 
 
 def test_asks_its_leader_from_its_end_on() -> None:
@@ -106,7 +106,7 @@ def test_a_leader_that_follows_flushes_first() -> None:
     assert open_fetch(node.on_flushed(Flush(1), 30)).destination == 3
 
 
-# What it makes of records.
+# The follower and its records.
 
 
 def test_writes_what_comes() -> None:

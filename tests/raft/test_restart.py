@@ -1,4 +1,4 @@
-"""What a node starts as: from quorum-state and its log (QuorumState.initialize)."""
+"""The state of a node at its start: from quorum-state and its log (QuorumState.initialize)."""
 
 import pytest
 

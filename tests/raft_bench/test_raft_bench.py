@@ -1,4 +1,4 @@
-"""What `kcore bench quorum` reads of the nodes' output, prints and keeps."""
+"""`kcore bench quorum` reads the nodes' output, prints results and stores them."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What of a step need not be the same elsewhere, and which of its lists come in the order of a hash of random ids."""
+"""The parts of a step that may differ elsewhere, and its lists in the order of a hash of random ids."""
 
 from collections.abc import Iterator
 from typing import Any, Final

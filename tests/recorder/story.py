@@ -182,7 +182,7 @@ class Story:
             step["note"] = note
         try:
             data = request_bytes(api, version, body, 0)
-        except kcore.errors.KcoreError:  # What that version cannot say.
+        except kcore.errors.KcoreError:  # The version cannot express the request.
             return None
         step["request"] = body
         if principal := envelope or self.next_envelope:

@@ -59,7 +59,7 @@ class Turns(Walk):
         return True
 
     def ask_in_parts(self) -> Any:
-        """What ControllerApis refuses of a request, perhaps beside a part that it hands to its controller."""
+        """A request of which ControllerApis refuses a part, perhaps beside a part that it passes to its controller."""
         return self.r.choice([self._ask_for_nothing, self._create_acls, self._name_topics, self._alter_configs])()
 
     def _parts(self, wrong: list[Any], right: Any) -> list[Any]:

@@ -26,7 +26,7 @@ SAYS: Final = {
     "version": "is a TopicRecord of version 1: Kafka 4.4.0 has versions up to 0",
     "level": "sets metadata.version to level 99, which no release that kcore knows has: Kafka ",
 }
-"""What follows the record's offset in a message, by kind."""
+"""The text behind the record's offset in a message, by kind."""
 
 
 def batch(offset: int, *values: bytes, epoch: int = 1) -> bytes:

@@ -84,7 +84,7 @@ class MovingBroker:
         self._replay()
         self.manager = ReplicaManager(BrokerConfig(OWN), 5, self.logs)
         self.placements = ImagePlacements(self.image, OWN)
-        online = [each.directory_id for each in self.logs.online if each.directory_id is not None]
+        online = [each.directory_id for each in self.logs.directories.online if each.directory_id is not None]
         failures = DirectoryFailures(online, len(self.paths))
         self.machine = BrokerDirectories(OWN, failures, self.placements, lambda: 1.0)
         self.machine.queue.broker_epoch, self.machine.queue.is_supported = 5, True
@@ -101,7 +101,7 @@ class MovingBroker:
         """The replica's logs at the start."""
         futures = self.moves.found_futures({KEY: TOPIC} if self.is_held() else {})
         found = futures.get(KEY, [])
-        for directory in self.logs.online:
+        for directory in self.logs.directories.online:
             if not self.is_held():
                 directory.delete(TP)  # A stray. The replica manager has only one of two logs.
             elif TP in directory.logs:
@@ -165,7 +165,7 @@ class MovingBroker:
                 self.moves.perform_output(output)
 
     def fail(self, directory: LogDirectory, why: str) -> None:
-        self._offline(self.logs.fail_directory(directory, why))
+        self._offline(self.logs.directories.fail(directory, why))
 
     def _offline(self, keys: Sequence[tuple[str, int]] | None) -> None:
         for key in keys or ():

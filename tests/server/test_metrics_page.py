@@ -140,7 +140,7 @@ def test_the_longest_slice_is_reported_by_kind() -> None:
         assert after["kcore_event_seconds_bucket", (*key, "0.25")] == 0
         assert after["kcore_event_seconds_bucket", (*key, "+Inf")] == 1
         assert after["kcore_loop_turn_longest_seconds", ()] >= 0.3
-        assert server.runtime.metrics.events["a slow one"].longest_s >= 0.3
+        assert server.runtime.metrics.events.by_kind["a slow one"].longest_s >= 0.3
         loop = current_watched_loop()
         assert isinstance(loop, WatchedLoop) and loop.turns.longest_s >= 0.3
 
@@ -150,10 +150,10 @@ def test_the_longest_slice_is_reported_by_kind() -> None:
 def test_a_request_a_task_and_a_response_are_kinds() -> None:
     async def story(server: KraftServer, connection: Connection, page: MetricsPage) -> None:
         await connection.send(registration())
-        while "writeNoOpRecord" not in server.runtime.metrics.events:
+        while "writeNoOpRecord" not in server.runtime.metrics.events.by_kind:
             await asyncio.sleep(0.01)
         assert {"start", "flushed", "ControllerRegistration", "BrokerRegistration"} <= set(
-            server.runtime.metrics.events
+            server.runtime.metrics.events.by_kind
         )
 
     measured(story)

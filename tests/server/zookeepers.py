@@ -74,7 +74,7 @@ class Zookeeper:
         self.on_session(SessionEvent.EXPIRED)
 
     def tell(self) -> None:
-        """What watches saw."""
+        """Calls the watches that have fired."""
         while self.tree.fired:
             path, kind = self.tree.fired.popleft()
             for watch in self.on_watch.pop(path):

@@ -45,7 +45,7 @@ def content(disk: SimFileSystem, path: Path = LOG) -> bytes | None:
 
 
 def left(make: Callable[[], SimFileSystem], path: Path = LOG, cuts: int = 200) -> dict[str, set[bytes | None]]:
-    """What power cuts leave of the file, by the fate that each tells."""
+    """The contents of the file after power cuts, by the fate that each reports."""
     found: dict[str, set[bytes | None]] = {}
     for seed in range(cuts):
         disk = make()

@@ -1,4 +1,4 @@
-"""What Spark raises, as one sentence; texts as Spark 4.3 and py4j give them, shortened."""
+"""Errors of Spark become one sentence; texts as Spark 4.3 and py4j give them, shortened."""
 
 import pytest
 

@@ -23,7 +23,7 @@ while True:
 
 
 def only_line(path: Path) -> bytes:
-    """What a whole file says 2000 times."""
+    """The line that a whole file has 2000 times."""
     lines = path.read_bytes().splitlines()
     assert len(lines) == 2000
     assert len(set(lines)) == 1

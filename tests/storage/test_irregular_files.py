@@ -223,7 +223,7 @@ def test_a_log_directory_goes_offline_with_what_is_no_file(name: str, kind: str,
     fill_broker(bad)
     replaced(bad / name, kind)
     logs = BrokerLogs([good, bad], SMALL)
-    logs.claim(1, "cluster")
+    logs.directories.claim(1, "cluster")
     assert [each.failed is None for each in logs.directories] == [True, False]
     assert f"{bad / name}: {kind}, not a regular file" in str(logs.directories[1].failed)
     logs.close()

@@ -209,10 +209,10 @@ def test_brokers_of_changed_files(tmp_path: Path):
         (path / name).write_bytes(with_right_crcs(data) if number % 2 and name.suffix == ".log" else data)
         logs = BrokerLogs([tmp_path / "good", path], SMALL)
         try:
-            logs.claim(1, "cluster")
+            logs.directories.claim(1, "cluster")
         except KcoreError as error:
             assert "it belongs to" in str(error)
-        offline += len(logs.online) == 1
+        offline += len(logs.directories.online) == 1
         for key in [*logs.keys()]:
             log = logs.hold(key, logs.topic_id(key), is_new=False)
             try:

@@ -189,7 +189,7 @@ class Refusing:
 
 
 def cleared(monkeypatch: pytest.MonkeyPatch, quorum: Refusing, *found: Left) -> list[str]:
-    """What `clear_away` tells where the cluster looks like that, one time after the other."""
+    """The messages of `clear_away` for clusters that look like these, one after the other."""
     looks = list(found)
 
     async def left_on(*_: object) -> Left:

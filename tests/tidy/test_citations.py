@@ -14,7 +14,7 @@ KNOWN_BUGS = {"A": 23, "B": 12, "E": 28}
 
 
 def covers(test: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """What a test cites: in a mark of its own, or in one of a parameter's."""
+    """The citations of a test: in a mark of its own, or in one of a parameter's."""
     for decorator in test.decorator_list:
         for node in ast.walk(decorator):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.covers":

@@ -10,16 +10,10 @@ SRC = Path(__file__).parents[2] / "src" / "kcore"
 METHODS, ATTRIBUTES = 20, 12
 # Methods and attributes of classes of kcore.server that are still too large.
 TOO_LARGE = {
-    "BrokerAuthorization": (23, 0),
-    "BrokerChannel": (13, 18),
-    "BrokerLogs": (24, 4),
     "ControllerServer": (27, 20),
-    "DirectoryTasks": (22, 15),
-    "ObserverFeed": (16, 17),
-    "QuorumMetrics": (4, 15),
 }
 # Classes of kcore.server that still have abstract methods.
-ABSTRACT = {"NotificationWatcher"}
+ABSTRACT: set[str] = set()
 # Classes of kcore.server, or else modules, that still call `hasattr` or take keyword arguments of any type.
 UNTYPED: set[str] = set()
 STATE = {"asker", "client_id"}  # Attributes that are None at first, and change with each request.

@@ -32,6 +32,8 @@ def rules_of(words: str, kind: str = "docstring") -> set[str]:
         ("It ends. Of a voter nothing is taken.", "starts with Of"),
         ("Who fails waits.", "first word Who"),
         ("What waits longest is decided first.", "starts with What"),
+        ("What a broker sends.", "starts with What"),
+        ("It ends. What comes out: effects.", "starts with What"),
         ("Else it is no majority.", "starts with Else"),
         ("word " * 31 + "end.", "more than 30 words"),
     ],
@@ -45,6 +47,9 @@ def test_a_hard_sentence_is_found(words: str, rule: str) -> None:
     [
         "Who may read it?",
         "What if a broker is lost?",
+        "What does a broker send (and when)?",
+        "What next? The broker waits.",
+        "The answer says what is wrong.",
         "The controller sends the broker its leaders. Offsets stay.",
         "Word " * 20 + "one. " + "Word " * 20 + "two.",
         "A list:\n\n- " + "word " * 20 + "\n- " + "word " * 20,

@@ -88,7 +88,7 @@ def nodes_of(path: Path) -> tuple[ast.Import | ast.ImportFrom | ast.Call, ...]:
 
 
 def called(path: Path) -> list[ast.expr]:
-    """What a Python file calls: the part of each call in front of the bracket."""
+    """The calls of a Python file: the part of each in front of the bracket."""
     return [node.func for node in nodes_of(path) if isinstance(node, ast.Call)]
 
 

@@ -141,7 +141,7 @@ async def test_a_fence_that_fell_stops_everything() -> None:
 
 
 def one_by_one(tree: Tree, operations: list[Operation]) -> list[OperationResult]:
-    """What each operation would come to by itself."""
+    """The result of each operation by itself."""
     outcomes = {
         0: DONE,
         -101: OperationResult.NO_NODE,

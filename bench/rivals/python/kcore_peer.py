@@ -98,7 +98,7 @@ class Objects(Case):
 
 
 class Memcpy(Case):
-    """What it costs to move the request's bytes once."""
+    """The cost of moving the request's bytes once."""
 
     def __init__(self, operation: str, message: str, version: int, data: bytes) -> None:
         self.fresh = operation in ("encode_fresh", "fanout_copy")

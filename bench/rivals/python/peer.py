@@ -29,7 +29,7 @@ class Case:
         raise NotImplementedError
 
     def keep(self) -> object:
-        """What the memory figure keeps alive."""
+        """The object that the memory figure keeps alive."""
         raise NotImplementedError
 
 

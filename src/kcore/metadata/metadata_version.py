@@ -11,8 +11,7 @@ from typing import Final, Self
 from kcore.constants import METADATA_VERSION
 from kcore.errors import LevelError
 from kcore.java_hash import java_split
-from kcore.releases.known import NEWEST
-from kcore.releases.known import RELEASES as KNOWN
+from kcore.releases.known import NEWEST, RELEASES
 from kcore.releases.release import FIRST_KRAFT
 from kcore.releases.rules import Rules
 
@@ -24,7 +23,7 @@ VERSIONS: Final = NEWEST.version_names
 
 PLACES: Final = {version: place for place, version in enumerate(VERSIONS)}
 
-RELEASES: Final = {name: each.versions for name, each in KNOWN.items()}
+VERSIONS_BY_RELEASE: Final = {name: each.versions for name, each in RELEASES.items()}
 """The versions of each release, oldest release first."""
 
 
@@ -49,12 +48,12 @@ class MetadataVersion:
         stands for the default metadata.version of this release.
         """
         name, _, release = text.partition("@")
-        if not release and name in RELEASES:
-            return cls(RELEASES[name].default, name)
-        if release and release not in RELEASES:
-            raise LevelError(f"no release {release!r} here, only {[*RELEASES]}")
-        for each in [release] if release else reversed(RELEASES):
-            oldest, newest, _default = RELEASES[each]
+        if not release and name in VERSIONS_BY_RELEASE:
+            return cls(VERSIONS_BY_RELEASE[name].default, name)
+        if release and release not in VERSIONS_BY_RELEASE:
+            raise LevelError(f"no release {release!r} here, only {[*VERSIONS_BY_RELEASE]}")
+        for each in [release] if release else reversed(VERSIONS_BY_RELEASE):
+            oldest, newest, _default = VERSIONS_BY_RELEASE[each]
             if name in PLACES and PLACES[oldest] <= PLACES[name] <= PLACES[newest]:
                 return cls(name, each)
         raise LevelError(f"{release or 'no release here'} knows no metadata.version {name!r}")
@@ -78,7 +77,7 @@ class MetadataVersion:
         `is_unstable_allowed`: unstable.feature.versions.enable. LevelError for a text that the release refuses. Source:
         MetadataVersion.fromVersionString, Formatter.verifyReleaseVersion.
         """
-        oldest, newest, default = RELEASES[release]
+        oldest, newest, default = VERSIONS_BY_RELEASE[release]
         known = VERSIONS[PLACES[oldest] : PLACES[newest] + 1]
         parts = java_split(text, ".")
         key = ".".join(parts[:2]) if len(parts) > 2 else text
@@ -99,7 +98,7 @@ class MetadataVersion:
     @cached_property
     def rules(self) -> Rules:
         """The rules of the release."""
-        return KNOWN[self.release].rules
+        return RELEASES[self.release].rules
 
     @cached_property
     def feature_level(self) -> int:
@@ -109,7 +108,7 @@ class MetadataVersion:
     @cached_property
     def is_production(self) -> bool:
         """True if the release accepts it without `unstable.feature.versions.enable`."""
-        return PLACES[self.name] <= PLACES[RELEASES[self.release].default]
+        return PLACES[self.name] <= PLACES[VERSIONS_BY_RELEASE[self.release].default]
 
     def is_at_least(self, name: str) -> bool:
         """True if this is the metadata.version of that name, or a newer one."""

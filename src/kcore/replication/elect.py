@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy.typing as npt
 
 from kcore.errors import ArgumentError, LevelError, TableError
+from kcore.metadata.metadata_version import VERSIONS_BY_RELEASE
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication import kraft_elections, zookeeper_elections
 from kcore.replication.bulk_elections import ZooKeeperElections, checked_rows
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_results import KraftElections
-from kcore.replication.levels import LEVELS, RELEASES, Level, level_of
+from kcore.replication.levels import LEVELS, Level, level_of
 from kcore.replication.policy import ElectionPolicy
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _ZOOKEEPER: Final = {
     "reassign": zookeeper_elections.reassign,
     "controlled-shutdown": zookeeper_elections.controlled_shutdown,
 }
-_NEWEST: Final = next(reversed(RELEASES))
+_NEWEST: Final = next(reversed(VERSIONS_BY_RELEASE))
 
 
 def zookeeper_elect(

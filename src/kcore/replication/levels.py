@@ -14,13 +14,9 @@ from functools import cache, cached_property
 from typing import Final, Self
 
 from kcore.errors import LevelError
-from kcore.metadata.metadata_version import PLACES, VERSIONS, MetadataVersion
-from kcore.metadata.metadata_version import RELEASES as METADATA_RELEASES
+from kcore.metadata.metadata_version import PLACES, VERSIONS, VERSIONS_BY_RELEASE, MetadataVersion
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.releases.rules import Rules
-
-RELEASES: Final = METADATA_RELEASES
-"""The releases whose rules kcore has, with the oldest, the newest and the default metadata.version of each."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +34,14 @@ class Level:
         if not release and version.startswith("zookeeper:"):
             return cls._zookeeper(version.removeprefix("zookeeper:"))
         if not release and version == ZOOKEEPER_RELEASE:
-            return cls._zookeeper(RELEASES[version].default)
-        if not release and version in RELEASES:
-            return cls(False, version, RELEASES[version].default)
+            return cls._zookeeper(VERSIONS_BY_RELEASE[version].default)
+        if not release and version in VERSIONS_BY_RELEASE:
+            return cls(False, version, VERSIONS_BY_RELEASE[version].default)
         return cls._kraft(version, release)
 
     @classmethod
     def _zookeeper(cls, version: str) -> Self:
-        newest = RELEASES[ZOOKEEPER_RELEASE].default
+        newest = VERSIONS_BY_RELEASE[ZOOKEEPER_RELEASE].default
         if version not in VERSIONS[: VERSIONS.index(newest) + 1]:
             raise LevelError(f"no inter.broker.protocol.version {version!r} from {VERSIONS[0]} to {newest}")
         return cls(True, ZOOKEEPER_RELEASE, version)
@@ -53,11 +49,13 @@ class Level:
     @classmethod
     def _kraft(cls, version: str, release: str) -> Self:
         if version not in VERSIONS:
-            raise LevelError(f"no level {version!r}: neither a release of {[*RELEASES]} nor a metadata.version")
-        if release and release not in RELEASES:
-            raise LevelError(f"no rules of release {release!r} here, only of {[*RELEASES]}")
-        for name in [release] if release else reversed(RELEASES):
-            oldest, newest, _ = RELEASES[name]
+            raise LevelError(
+                f"no level {version!r}: neither a release of {[*VERSIONS_BY_RELEASE]} nor a metadata.version"
+            )
+        if release and release not in VERSIONS_BY_RELEASE:
+            raise LevelError(f"no rules of release {release!r} here, only of {[*VERSIONS_BY_RELEASE]}")
+        for name in [release] if release else reversed(VERSIONS_BY_RELEASE):
+            oldest, newest, _ = VERSIONS_BY_RELEASE[name]
             if VERSIONS.index(oldest) <= VERSIONS.index(version) <= VERSIONS.index(newest):
                 return cls(False, name, version)
         raise LevelError(f"{release or 'no release'} has no KRaft controller at metadata.version {version}")
@@ -140,7 +138,7 @@ _parse: Final = cache(Level.parse)
 
 def _parsed() -> tuple[Level, ...]:
     """Every level that has a name, parsed at import to save time in the first election."""
-    forms = ("{}", "zookeeper:{}", *("{}@" + release for release in RELEASES))
+    forms = ("{}", "zookeeper:{}", *("{}@" + release for release in VERSIONS_BY_RELEASE))
     texts = [form.format(name) for name in VERSIONS for form in forms]
     levels: dict[Level, None] = {}
     for text in texts:

@@ -1,4 +1,4 @@
-"""What `kcore quorum describe` prints: what Kafka's tool printed of such a quorum, and the document's tables."""
+"""`kcore quorum describe` prints the same as Kafka's tool for such a quorum, and the document's tables."""
 
 from typing import Any
 

@@ -76,7 +76,7 @@ class Active:
         self.take(self.controller.on_resigned(self.controller.epoch))
 
     def replayed(self) -> ClusterImage:
-        """What whoever reads its log comes to."""
+        """The image of a reader of its log."""
         image = ClusterImage()
         replay(image, decode_records(self.log))
         return image

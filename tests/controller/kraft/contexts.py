@@ -43,7 +43,7 @@ def at_once(decided: Decision | Steps) -> Decision:
 
 
 def fenced_now(context: ControllerContext, now_ms: int) -> Decision | None:
-    """What the periodic look for stale brokers decides, at once; nothing takes effect."""
+    """The decision of the periodic check for stale brokers, at once; nothing takes effect."""
     decided = fence_stale_brokers(context, now_ms)
     return None if decided is None else at_once(decided)
 

@@ -121,7 +121,7 @@ def a_registration(broker_id: int) -> broker_lifecycle.BrokerRegistrationRequest
 
 
 def _contents() -> list[Message]:
-    """What administrators asked for."""
+    """The requests of administrators."""
     new = [
         topics.CreatableTopic(name="t", num_partitions=3, replication_factor=2),
         topics.CreatableTopic(name="u.v", num_partitions=3, replication_factor=1),

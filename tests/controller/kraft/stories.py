@@ -42,7 +42,7 @@ ISSUED = "issueTimestampMs"  # For a token: the time of the request. Its other t
 # Beside what a step says: the table does not know in which order a topic's partitions began to move.
 NESTED = {"ListPartitionReassignments": ("response.topics[*].partitions",)}
 MASKED = frozenset({"uuid", "token", "timestamp", "message"})
-OF_THE_NODE = frozenset(  # What no handler of the controller decides: raft's requests, and those that nobody serves.
+OF_THE_NODE = frozenset(  # No handler of the controller decides these: raft's requests, and those that nobody serves.
     {
         *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter", "DescribeQuorum", "ApiVersions", "Fetch", "Envelope"),
         *("SaslHandshake", "SaslAuthenticate", "ControlledShutdown", "Metadata", "DescribeClientQuotas"),
@@ -276,7 +276,7 @@ def info_of(step: Json, now_ms: int, wall_ms: int) -> RequestInfo:
     )
 
 
-# What cannot be equal.
+# Parts that cannot be equal.
 
 
 def masked(step: Json, response: Any, records: list[Json]) -> tuple[Any, list[Json]]:

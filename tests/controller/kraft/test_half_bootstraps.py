@@ -18,7 +18,7 @@ RELEASES = pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
 
 
 def written(image: ClusterImage, release: str, *, way: Collection[str] = (), is_empty: bool = False) -> list[Message]:
-    """What the next active controller writes."""
+    """The records of the next active controller."""
     config = controller_config(7, "cluster", release=release, supported_features={}, kafka_way=frozenset(way))
     bootstrap = Bootstrap.of_features({FEATURE_NAME: MetadataVersion.parse(release).feature_level}, "a test")
     made = activation(image, config, bootstrap, is_empty=is_empty)

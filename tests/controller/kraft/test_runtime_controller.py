@@ -15,7 +15,7 @@ from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
-from kcore.metadata.metadata_version import RELEASES, MetadataVersion
+from kcore.metadata.metadata_version import VERSIONS_BY_RELEASE, MetadataVersion
 from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.raft import leading
@@ -53,7 +53,7 @@ def code(answer: Any) -> Errors:
 
 
 def replayed(stage: Stage) -> ClusterImage:
-    """What whoever reads the log comes to."""
+    """The image of a reader of the log."""
     image = ClusterImage()
     replay(image, decode_records(stage.node.log.read(0, 1 << 30, stage.node.log.end_offset)))
     return image
@@ -340,12 +340,12 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     assert (standby.image.end_offset, standby.committed) == (stable, stable)
 
 
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", VERSIONS_BY_RELEASE)
 def test_every_release_begins_at_its_own_level(release: str) -> None:
     level = MetadataVersion.parse(release).feature_level
     bootstrap = Bootstrap.of_features({"metadata.version": level}, "a test")
     stage = Stage(controller_of(bootstrap=bootstrap, release=release))
-    assert stage.controller.context.version.name == RELEASES[release].default
+    assert stage.controller.context.version.name == VERSIONS_BY_RELEASE[release].default
     assert np.size(stage.controller.image.table.leader__p) == 0
 
 

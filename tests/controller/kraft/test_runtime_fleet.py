@@ -23,7 +23,7 @@ from kcore.wire.records import decode_records
 
 BROKERS = range(1, 21)
 BEAT_MS = 2_000
-SLICE_MS = 40  # What each part of a decision takes here.
+SLICE_MS = 40  # The duration of each part of a decision here.
 TOPICS = 10_000
 
 

@@ -1,4 +1,4 @@
-"""What a standby answers: by default NOT_CONTROLLER at once, in Kafka's way what ControllerApis and AclApis refuse."""
+"""A standby answers NOT_CONTROLLER at once by default, and in Kafka's way as ControllerApis and AclApis refuse."""
 
 import logging
 from typing import Any

@@ -173,7 +173,7 @@ def answer_stops(cluster: Cluster, *, brokers: Sequence[int] | None = None, erro
 def stop_answer(
     request: Any, broker: int, epoch: int, error: Errors = Errors.NONE
 ) -> events.StopReplicaResponseReceived:
-    """What a broker answers to a StopReplica."""
+    """The response of a broker to a StopReplica."""
     body = kcore.decode(request.message, request.version, request.fanout().bytes_for(epoch))
     partitions = [(topic.topic_name, each) for topic in body.topic_states for each in topic.partition_states]
     errors = [

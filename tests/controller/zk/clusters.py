@@ -75,7 +75,7 @@ def kind_of(request: ControlRequest) -> str:
 
 
 def as_json(request: ControlRequest) -> dict[str, Any]:
-    """What one of the receivers, the first, decodes."""
+    """The request as the first receiver decodes it."""
     body = request.fanout().bytes_for(int(request.broker_epochs[0]))
     return kcore.to_json(kcore.decode(request.message, request.version, body), request.version)
 

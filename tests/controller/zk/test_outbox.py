@@ -104,7 +104,7 @@ def test_what_comes_while_a_broker_works_is_one_request_of_each_kind() -> None:
         sender.lead("u-0", epoch=epoch)
     assert len(sender.outbox) == 1 + 2 * 2 * 10
     first, shown, orders = sender.all()
-    # What came before the UpdateMetadata that waits need not wait for it.
+    # Requests before the waiting UpdateMetadata need not wait for it.
     assert (first[0], sorted(first[1])) == ("LeaderAndIsr", ["t-0", "t-1"])
     assert (shown[0], orders[0]) == ("UpdateMetadata", "LeaderAndIsr")
     for states in (shown[1], orders[1]):

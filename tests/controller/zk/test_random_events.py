@@ -46,7 +46,7 @@ class World(Kernel):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, "")
-        self.story: deque[str] = deque(maxlen=TOLD)  # What happened last.
+        self.story: deque[str] = deque(maxlen=TOLD)  # The last events.
         self.is_healing = False  # No more happens by itself.
         self.made = Cluster()
         self.views: dict[int, View] = {}

@@ -1,4 +1,4 @@
-"""What the requests carry: every version, live leaders, moves, offline replicas, topics that stand apart."""
+"""The contents of requests: every version, live leaders, moves, offline replicas, topics that stand apart."""
 
 from typing import Any
 

@@ -260,7 +260,7 @@ class Cluster:
         if self.tree.create(path, data, parents=True) is not OperationResult.DONE:
             self.tree.set_data(path, data)
 
-    # What happens to the controller.
+    # Events of the controller.
 
     def elect(self, epoch: int | None = None) -> None:
         """`/controller_epoch` is raised, and the controller gets the event."""
@@ -338,7 +338,7 @@ class Cluster:
         if self.tree.nodes[znodes.CONTROLLER_EPOCH].version != self.active.epoch_version:
             raise ControllerMovedError("somebody else controls")
 
-    # What came of it.
+    # The outcome.
 
     def state(self, topic: str, partition: int = 0) -> tuple[int, tuple[int, ...], int]:
         """Leader, ISR and leader epoch in the tree; the table must say the same."""

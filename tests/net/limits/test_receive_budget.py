@@ -1,4 +1,4 @@
-"""What comes in one turn of the event loop: one client as much as it sends, many as much together."""
+"""The bytes read in one turn of the event loop: one client as much as it sends, many as much together."""
 
 import asyncio
 

@@ -277,7 +277,7 @@ CN = "commonName"
 
 @pytest.mark.parametrize(
     ("subject", "name"),
-    [  # What X500Principal.getName prints.
+    [  # The texts of X500Principal.getName.
         ([[("countryName", "DE")], [("organizationName", "Acme")], [(CN, "alice")]], "CN=alice,O=Acme,C=DE"),
         ([[(CN, 'Sons, Daughters + "Co" <x>; \\ #')]], 'CN=Sons\\, Daughters \\+ \\"Co\\" \\<x\\>\\; \\\\ \\#'),
         ([[(CN, "  two  ")]], "CN=\\ \\ two\\ \\ "),

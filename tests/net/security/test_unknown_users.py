@@ -13,7 +13,7 @@ from net.security.test_sasl_server import ALICE, INVALID, PASSWORD, Talk, Users,
 
 
 def first_answer(server: SaslListener, mechanism: str, username: str) -> dict[str, str]:
-    """What a client learns by its first message; its nonce apart."""
+    """The server's answer to a client's first message, without the client's nonce."""
     talk = Talk(server)
     talk.handshake(mechanism)
     step, answer = talk.token(Exchange(Sasl(mechanism, username, "x"), lambda: "abc").next_token())

@@ -71,7 +71,7 @@ def performance(
 
 
 def together(commands: Sequence[list[str]]) -> list[str]:
-    """What the commands print, which run at the same time."""
+    """The output of commands that run at the same time."""
     running = [subprocess.Popen(each, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for each in commands]
     printed = [each.communicate(timeout=6 * MINUTE_S)[0] for each in running]
     assert [each.returncode for each in running] == [0] * len(running), printed

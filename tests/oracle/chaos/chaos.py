@@ -217,7 +217,7 @@ class Chaos:
             return True
 
     def sessions(self) -> list[int]:
-        """What every new session of a broker or of the controller changes."""
+        """The czxids, which every new session of a broker or of the controller changes."""
         paths = [znodes.broker_path(broker.broker_id) for broker in self.brokers.brokers]
         return [node.czxid for node in self.nodes([*paths, znodes.CONTROLLER]) if node is not None]
 

@@ -84,7 +84,7 @@ class Run:
         )
 
     def findings(self) -> list[str]:
-        """What the end found, in words."""
+        """The findings of the end, in words."""
         found = {"missing": self.missing, "more than once": [*self.twice], "in the logs": self.faults}
         return [f"{what}: {items[:5]}" for what, items in found.items() if items]
 

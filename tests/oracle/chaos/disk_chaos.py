@@ -76,7 +76,7 @@ class Plan:
 
 @dataclass
 class Story:
-    """What happened so far."""
+    """The events so far."""
 
     seed: int
     struck: Counter[str] = field(default_factory=Counter)
@@ -305,7 +305,7 @@ class DiskChaos:
         self.until(lambda: self.consumer.done < wanted, f"{wanted} records are consumed", WHOLE_S)
 
     def _check_logs(self, made: Round) -> None:
-        """What the nodes logged in the round."""
+        """The nodes' log lines of the round."""
         has_lost = any(each.kind in LOST for each in made.faults)
         for node in (*self.cluster.controllers, *self.cluster.brokers):
             data = node.log.read_bytes()

@@ -1,4 +1,4 @@
-"""What the tests of real brokers under KRaft controllers wait for, and check at their end."""
+"""Conditions that tests of real brokers under KRaft controllers wait for, and checks at their end."""
 
 import asyncio
 import json
@@ -146,7 +146,7 @@ def _await(cluster: KraftCluster, holds: Callable[[str], bool], *tool: object) -
     return printed
 
 
-# What brokers log as errors under Kafka's own controllers too, and when.
+# Errors that brokers log under Kafka's own controllers too, and when.
 KNOWN: Final = (
     # A broker gets its first replica of a partition whose topic it knows (ReplicaManager.getOrCreatePartition).
     "to exist, but it was missing. Creating...",

@@ -332,7 +332,7 @@ class Disks(KraftCluster):
         return all(each.leader > 0 and each.isr == {1, 2} and not each.offline for each in seen.values())
 
     def tell(self, topic: str, asked: Node) -> list[str]:
-        """What kafka-topics and kafka-log-dirs print, without what differs from run to run."""
+        """The output of kafka-topics and kafka-log-dirs, without the parts that differ from run to run."""
         printed = self.tool(TOPICS, "--bootstrap-server", asked.address, "--describe", "--topic", topic)
         lines = [
             ISR.sub(_sorted, line.strip().replace("\t", "; ").replace(topic, "t")) for line in printed.splitlines()

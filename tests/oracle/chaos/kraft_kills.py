@@ -83,7 +83,7 @@ class Controllers(KraftCluster):
 
 @dataclass
 class Story:
-    """What happened so far."""
+    """The events so far."""
 
     seed: int
     kills: Counter[str] = field(default_factory=Counter)
@@ -230,7 +230,7 @@ class Watched:
         self.story.transactions = self.watch.partitions.transactions
 
     def check_logs(self) -> None:
-        """What the controllers logged, at the end."""
+        """The controllers' log lines, at the end."""
         for node in self.cluster.controllers:
             said = node.log.read_text()
             self.story.loaded += said.count(" is loaded")

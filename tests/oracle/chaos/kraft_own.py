@@ -1,4 +1,4 @@
-"""What of a cluster's state belongs to one client, and how its brokers register."""
+"""The part of a cluster's state that belongs to one client, and the registration of its brokers."""
 
 from dataclasses import dataclass, field
 from random import Random

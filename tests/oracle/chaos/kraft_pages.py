@@ -1,4 +1,4 @@
-"""What a test asks nodes of a cluster: metrics pages of kcore's controllers, and single requests to any node."""
+"""A test's requests to nodes of a cluster: metrics pages of kcore's controllers, and single requests to any node."""
 
 import asyncio
 from typing import TypeVar, cast
@@ -68,7 +68,7 @@ def asked(address: str, request: Message, kind: type[T]) -> T:
 
 
 def quorum_at(address: str) -> DescribeQuorumResponsePartitionData:
-    """What a controller says of its quorum, or what a broker hands on."""
+    """A controller's description of its quorum, also through a broker."""
     partitions = [DescribeQuorumRequestPartitionData(partition_index=0)]
     topics = [DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=partitions)]
     [topic] = asked(address, DescribeQuorumRequest(topics=topics), DescribeQuorumResponse).topics

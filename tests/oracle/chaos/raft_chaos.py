@@ -38,7 +38,7 @@ FAULT = re.compile(r"^(?:Traceback|.* (?:ERROR|CRITICAL) ).*", re.MULTILINE)
 
 @dataclass
 class Story:
-    """What happened so far."""
+    """The events so far."""
 
     seed: int
     kills: int = 0

@@ -116,7 +116,7 @@ class Mixed(KraftCluster):
         return float(line.split()[1])
 
     def faults(self) -> list[str]:
-        """What an operator should be woken for, or looks like a fault of ours."""
+        """The log lines that an operator should be woken for, or that look like a fault of ours."""
         lines = [line for node in self.kcore for line in node.log.read_text().splitlines()]
         return [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]
 

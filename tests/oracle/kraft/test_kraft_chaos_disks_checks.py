@@ -94,7 +94,7 @@ def test_the_records_of_a_file_are_read_and_a_flipped_bit_is_found(tmp_path: Pat
         records_in(folder)
 
 
-# What the controller's log says.
+# Lines of the controller's log.
 
 
 def directory(broker_id: int) -> Uuid:

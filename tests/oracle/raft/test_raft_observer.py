@@ -14,7 +14,7 @@ FIRST_SEGMENT = "00000000000000000000.log"
 
 
 def records_of(segment: Path) -> list[str]:
-    """What kafka-dump-log prints of a segment behind its head, a line a batch or record."""
+    """The output of kafka-dump-log for a segment behind its head, a line a batch or record."""
     return dump_log([segment], *DECODED)[0][2:]
 
 

@@ -9,7 +9,7 @@ from oracle.raft_quorums import Member, RaftQuorum, until
 
 # A real leader that is left alone leads on for six seconds. It appends a no-op twice a second.
 PATIENT = "controller.quorum.fetch.timeout.ms=4000\n"
-NO_OPS = ("--append", "40", "--record-bytes", "64")  # What kcore appends while it leads: no-ops, too.
+NO_OPS = ("--append", "40", "--record-bytes", "64")  # kcore appends no-ops, too, while it leads.
 SEGMENT = "00000000000000000000.log"
 
 
@@ -100,7 +100,7 @@ def test_kcore_leads_real_nodes(quorum: RaftQuorum) -> None:
 
 @pytest.mark.covers("KIP-595 fetch 3")
 def test_a_real_leaders_tail_is_cut_to_kcores_log(quorum: RaftQuorum) -> None:
-    """What a leader wrote that nobody fetched goes when it comes back as a follower of kcore."""
+    """A leader that comes back as a follower of kcore drops the records that nobody fetched."""
     [kcore] = quorum.kcore
     leader, other = get_ahead(quorum)
     kcore.pause()

@@ -75,7 +75,7 @@ EVERY_ACL: Final[dict[str, Any]] = {
     **{"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1},
     **{"resource_name_filter": None, "principal_filter": None, "host_filter": None},
 }
-MORE: Final[dict[str, tuple[Callable[[], Message], int]]] = {  # What KRaft's brokers hand on.
+MORE: Final[dict[str, tuple[Callable[[], Message], int]]] = {  # Requests that KRaft's brokers forward.
     "CreateAcls of a topic": (lambda: a_creation(ALTER), 3),
     "CreateAcls of nothing": (lambda: a_creation(1), 3),
     "DeleteAcls": (lambda: DeleteAclsRequest(filters=[DeleteAclsFilter(**EVERY_ACL)]), 3),

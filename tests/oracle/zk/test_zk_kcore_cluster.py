@@ -89,7 +89,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def faults(cluster: Cluster) -> list[str]:
-    """What an operator should be woken for, or looks like a fault of ours."""
+    """The log lines that an operator should be woken for, or that look like a fault of ours."""
     logs = [each.log for each in (*cluster.brokers.brokers, *cluster.controllers)]
     lines = [line for log in logs for line in log.read_text().splitlines()]
     return [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]

@@ -86,7 +86,7 @@ class Cluster:
         return views, [each.said()[-1500:] for each in self.brokers], self.kraft and self.kraft.log_text()[-3000:]
 
     def faults(self) -> list[str]:
-        """What an operator should be woken for, or looks like a fault of ours."""
+        """The log lines that an operator should be woken for, or that look like a fault of ours."""
         lines = [line for each in self.brokers for line in each.said().splitlines()]
         faults = [line for line in lines if " ERROR " in line or " CRITICAL " in line or line.startswith("Traceback")]
         return [line for line in faults if not any(each in line for each in EXPECTED)]

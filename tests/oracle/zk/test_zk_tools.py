@@ -154,7 +154,7 @@ def test_an_election_of_all_ends_well_while_a_topic_is_being_deleted(cluster: Cl
     cluster.create("deleted", 1, 2)
     cluster.real[2].kill()
     until(lambda: cluster.isr("deleted") == {1}, cluster.story)
-    wish = Create(znodes.delete_topic_path("deleted"))  # What DeleteTopics writes, without waiting for the deletion.
+    wish = Create(znodes.delete_topic_path("deleted"))  # DeleteTopics writes this, without waiting for the deletion.
     asyncio.run(_write(cluster.zookeeper, wish))
     run_tool(TOPICS, *cluster.at, "--create", "--topic", "elected", "--replica-assignment", "7:1")
     code, printed, complaints = try_tool(ELECT, *cluster.at, "--election-type", "UNCLEAN", "--all-topic-partitions")

@@ -78,7 +78,7 @@ class Cluster:
         return "--bootstrap-server", self.bootstrap
 
     def committed(self, topic: str) -> list[list[str]]:
-        """What a read_committed consumer finds in each partition."""
+        """The records of each partition that a read_committed consumer gets."""
         where = (*self.at, "--topic", topic, "--offset", "earliest", "--isolation-level", "read_committed")
         wait = ("--timeout-ms", 8_000)
         return [

@@ -255,7 +255,7 @@ def others_lead(cluster: Cluster, producer: Tool) -> None:
 
 
 def alter_partition(cluster: Cluster, old: Any, broker_epoch: int) -> tuple[Errors, Errors | None]:
-    """What the controller answers to broker 1 that wants to lead as it did."""
+    """The controller's answer to broker 1 that wants to lead as it did."""
     state = znodes.decode_state("", old.data)
     wanted = AlterPartitionRequestPartitionData(
         partition_index=0,

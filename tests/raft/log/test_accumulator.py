@@ -1,4 +1,4 @@
-"""What a leader's batches look like."""
+"""The form of a leader's batches."""
 
 import pytest
 

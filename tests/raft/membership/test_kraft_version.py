@@ -199,7 +199,7 @@ def test_only_the_leader_of_that_epoch(epoch: int) -> None:
         node.upgrade_kraft_version(1, node.epoch, 1000)
 
 
-# What changes behind it.
+# Changes behind it.
 
 
 def test_voters_change_once_the_upgrade_is_committed() -> None:

@@ -22,7 +22,7 @@ def logs_in(folder: Path) -> BrokerLogs:
 
 
 def online(logs: BrokerLogs) -> list[str]:
-    return [each.path.name for each in logs.online]
+    return [each.path.name for each in logs.directories.online]
 
 
 def test_a_directory_in_which_no_log_can_be_made(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_directory_whose_disk_was_unmounted_while_its_logs_are_open(tmp_path: 
 def a_partition_in_each(folder: Path) -> None:
     """t-0 in the first directory, t-1 in the second."""
     logs = logs_in(folder)
-    logs.claim(1, "cluster")
+    logs.directories.claim(1, "cluster")
     for key in (("t", 0), ("t", 1)):
         logs.hold(key, ID, is_new=True)
     logs.close()
@@ -128,7 +128,7 @@ def test_a_directory_that_cannot_be_opened_at_the_start(
     a_partition_in_each(tmp_path)
     breaks(tmp_path / "ab"[broken])
     logs = logs_in(tmp_path)
-    logs.claim(1, "cluster")
+    logs.directories.claim(1, "cluster")
     assert online(logs) == ["ba"[broken]]
     assert [*logs.keys()] == [("t", 1 - broken)]
     with FAILS:
@@ -145,7 +145,7 @@ def test_no_directory_can_be_opened_at_the_start(tmp_path: Path, breaks: Callabl
     for name in "ab":
         breaks(tmp_path / name)
     with pytest.raises(exception_of(Errors.KAFKA_STORAGE_ERROR), match=r"no log directory can be used.*/a.*/b"):
-        logs_in(tmp_path).claim(1, "cluster")
+        logs_in(tmp_path).directories.claim(1, "cluster")
 
 
 def test_another_brokers_directory_is_not_offline_but_an_error(tmp_path: Path) -> None:
@@ -153,5 +153,5 @@ def test_another_brokers_directory_is_not_offline_but_an_error(tmp_path: Path) -
     a_partition_in_each(tmp_path)
     logs = logs_in(tmp_path)
     with pytest.raises(StorageError, match=r"broker\.id is 1, not 2"):
-        logs.claim(2, "cluster")
+        logs.directories.claim(2, "cluster")
     logs.close()

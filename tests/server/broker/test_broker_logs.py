@@ -73,7 +73,7 @@ def test_the_checkpoint_is_read_once_and_not_for_each_replica(tmp_path: Path, mo
     again = ControlledManager(BrokerConfig(1), 2, logs)
     lead(again, 1)
     assert read.count("replication-offset-checkpoint") == 1
-    assert [log.high_watermark for log in logs.online[0].logs.values()] == [1] * PARTITIONS
+    assert [log.high_watermark for log in logs.directories.online[0].logs.values()] == [1] * PARTITIONS
     logs.close()
 
 
@@ -91,7 +91,7 @@ def logs_in(folder: Path, *names: str) -> BrokerLogs:
 
 def test_a_failed_directory_is_not_described_as_cordoned(tmp_path: Path) -> None:
     logs = logs_in(tmp_path, "a", "b")
-    logs.fail_directory(logs.directories[0], "its disk is broken")
+    logs.directories.fail(logs.directories[0], "its disk is broken")
     ids = [each.directory_id for each in logs.directories if each.directory_id is not None]
     results = describe_log_dirs(logs, DescribeLogDirsRequest(topics=None), ids).results
     assert [(each.error_code, each.is_cordoned) for each in results] == [

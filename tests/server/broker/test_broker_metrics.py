@@ -90,7 +90,7 @@ async def test_directories(tmp_path: Path) -> None:
         await until(lambda: len(broker.manager.partitions) == 4 and broker.directories.queued_assignments == 0)
         wanted = (f"{REPLICAS}OfflineReplicaCount", f"{logs}OfflineLogDirectoryCount", QUEUED)
         assert await read(page, *wanted) == [0, 0, 0]
-        broker.runtime.directories_failed(broker.logs._fail(broker.logs.directories[1], "a test"))
+        broker.runtime.directories_failed(broker.logs.directories.fail(broker.logs.directories[1], "a test"))
         broker.directories.machine.queue.is_supported = False  # Queued assignments stay queued.
         assert await read(page, *wanted) == [2, 1, broker.directories.queued_assignments]
         found = await samples(page)

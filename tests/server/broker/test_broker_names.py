@@ -111,7 +111,7 @@ def test_leader_and_isr_and_stop_replica_refuse_invalid_partitions(
         assert manager.partitions.keys() == manager.replicas.keys() == {("good", 0)}
         [notice] = notices(manager)
         assert f"controller 9 has invalid topics or partitions: {name!r:.100}, partition {partition}" in notice
-    assert manager.logs.online  # type: ignore[attr-defined]
+    assert manager.logs.directories.online  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", NO_NAMES)
@@ -162,7 +162,7 @@ def test_what_can_be_is_made_and_removed(name: str, partition: int, broker: Brok
     assert f"logs/{name}-{partition}" in files()
     assert delete(manager, name, partition) == Errors.NONE
     assert files() == before
-    assert manager.logs.online  # type: ignore[attr-defined]
+    assert manager.logs.directories.online  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("name", "partition", "error"), IMPOSSIBLE)

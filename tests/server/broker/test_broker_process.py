@@ -73,7 +73,7 @@ async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
         assert values(await brokers.fetch(2)) == [b"a", b"b", b"c"]
         assert values(await brokers.fetch(2, 3)) == []
         assert (await brokers.fetch(2, session_id=5, session_epoch=1)).error_code == Errors.FETCH_SESSION_ID_NOT_FOUND
-        logs = [next(iter(server.logs.online[0].logs.values())) for server in brokers.servers.values()]
+        logs = [next(iter(server.logs.directories.online[0].logs.values())) for server in brokers.servers.values()]
         await until(lambda: [log.high_watermark for log in logs] == [3, 3])
     marks = [read_offsets(tmp_path / each / "replication-offset-checkpoint") for each in ("1", "2")]
     assert marks == [{("t", 0): 3}] * 2
@@ -281,7 +281,7 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
-        log = next(iter(brokers.servers[1].logs.online[0].logs.values()))
+        log = next(iter(brokers.servers[1].logs.directories.online[0].logs.values()))
         monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         await brokers.servers[1].wait_failed()
@@ -351,14 +351,14 @@ async def test_a_failed_directory_is_reported_until_zookeeper_takes_the_notifica
             return await write(*operations, **options)
 
         monkeypatch.setattr(server._zookeeper, "write", fails)
-        log = next(iter(server.logs.online[0].logs.values()))
+        log = next(iter(server.logs.directories.online[0].logs.values()))
         monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))
         [path] = [path for path in brokers.tree.nodes if path.startswith(prefix)]
         assert znodes.decode_log_dir_event(path, brokers.tree.nodes[path][0]) == 1
-        assert len(server.logs.online) == 1 and not server.runtime.tasks.failed.is_set()
+        assert len(server.logs.directories.online) == 1 and not server.runtime.tasks.failed.is_set()
 
 
 def test_java_hash() -> None:

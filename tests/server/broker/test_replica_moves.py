@@ -188,7 +188,7 @@ def test_the_source_is_gone_at_the_start_and_the_controller_has_the_target(
     shutil.rmtree(tmp_path / "a")
     (tmp_path / "a").write_text("no directory")
     broker.crash()
-    assert [each.path.name for each in broker.logs.online] == ["b", "c"]
+    assert [each.path.name for each in broker.logs.directories.online] == ["b", "c"]
     assert broker.folders() == ["b/t-0"]
     assert broker.values() == broker.acknowledged[:-1]
 
@@ -292,7 +292,7 @@ def test_the_target_refuses_to_be_written_to(name: str, tmp_path: Path, monkeypa
     folder.rename(tmp_path / "elsewhere")
     broker.produce(30)
     broker.heal()
-    assert [each.path.name for each in broker.logs.online] == ["a", "c"]
+    assert [each.path.name for each in broker.logs.directories.online] == ["a", "c"]
     broker.check()
     assert broker.controller == broker.ids[0]
     assert broker.alter(broker.paths[2]) is Errors.KAFKA_STORAGE_ERROR  # While a directory is offline.
@@ -304,7 +304,7 @@ def test_the_source_refuses_to_be_renamed(tmp_path: Path, monkeypatch: pytest.Mo
     assert broker.logs.hold(KEY, TOPIC, is_new=False) is broker.log
     (tmp_path / "a" / "t-0").rename(tmp_path / "elsewhere")
     broker.heal()
-    assert [each.path.name for each in broker.logs.online] == ["b", "c"]
+    assert [each.path.name for each in broker.logs.directories.online] == ["b", "c"]
     broker.produce()
     broker.check()
     assert broker.controller == broker.ids[1]
@@ -317,7 +317,7 @@ def test_a_broken_batch_of_the_source_holds_up_the_move_alone(tmp_path: Path, mo
     last.write_bytes(whole[:-1] + b"?")
     broker.alter(broker.paths[1])
     broker.heal()
-    assert len(broker.logs.online) == 3 and broker.log.folder == tmp_path / "a" / "t-0"
+    assert len(broker.logs.directories.online) == 3 and broker.log.folder == tmp_path / "a" / "t-0"
     last.write_bytes(whole)
     broker.heal()
     broker.check_healed("b")

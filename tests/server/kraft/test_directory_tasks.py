@@ -34,7 +34,7 @@ class Machine:
 
 def tasks_of(machine: Machine, moves: Any = None) -> DirectoryTasks:
     channel: Any = SimpleNamespace(close=lambda: None)
-    logs: Any = SimpleNamespace(online=[])
+    logs: Any = SimpleNamespace(directories=SimpleNamespace(online=[]))
     placements: Any = SimpleNamespace(directories_of=lambda partitions: [None] * len(partitions))
     hooks = DirectoryHooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
     given: Any = machine
@@ -54,7 +54,7 @@ async def test_the_logs_that_are_found_are_looked_at_once() -> None:
     for _ in range(3):
         tasks.begin({})
     assert looks == 1
-    await tasks.close()
+    await tasks.requests.close()
 
 
 @story
@@ -64,7 +64,7 @@ async def test_a_level_without_log_directories_does_not_keep_a_broker_fenced() -
     assert not tasks.are_migrated() and machine.persisted == [[]]
     machine.queue.is_supported = False
     assert tasks.are_migrated() and machine.persisted == [[]]
-    await tasks.close()
+    await tasks.requests.close()
 
 
 @story
@@ -72,10 +72,10 @@ async def test_after_close_no_assignment_is_sent_and_no_timer_runs() -> None:
     machine = Machine()
     tasks = tasks_of(machine)
     tasks.perform()
-    assert machine.asked == 1 and tasks._timer is not None
-    await tasks.close()
+    assert machine.asked == 1 and tasks.requests._timer is not None
+    await tasks.requests.close()
     tasks.perform()
-    assert machine.asked == 1 and tasks._timer is None
+    assert machine.asked == 1 and tasks.requests._timer is None
 
 
 @story
@@ -83,8 +83,8 @@ async def test_a_replica_whose_directory_has_failed_is_not_created_elsewhere() -
     """The failed directory may have its log."""
     machine, topic_id, here, failed = Machine(), Uuid(b"t" * 16), Uuid(b"a" * 16), Uuid(b"b" * 16)
     tasks = tasks_of(machine)
-    tasks._logs.online = [SimpleNamespace(directory_id=here)]  # type: ignore[misc]
+    tasks._logs.directories.online = [SimpleNamespace(directory_id=here)]  # type: ignore[misc]
     tasks._keys = {(topic_id, 0): ("t", 0)}
     tasks._create((topic_id, 0), failed)
     assert machine.not_created == [(topic_id, 0)]
-    await tasks.close()
+    await tasks.requests.close()

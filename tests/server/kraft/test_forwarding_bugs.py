@@ -1,4 +1,4 @@
-"""What broke at Kafka's nodes that hand requests on (KIP-590), each bug as a scenario over sockets."""
+"""Bugs of Kafka's nodes that forward requests (KIP-590), each as a scenario over sockets."""
 
 import asyncio
 import time
@@ -223,7 +223,7 @@ async def test_one_lost_answer_costs_a_broker_one_heartbeat(monkeypatch: pytest.
         tasks = LifecycleTasks(machine, channel, now_ms, lambda effect: None)
         tasks.take(Started())
         await until(lambda: len(beats) > 2)
-        await tasks.close()
+        await tasks.requests.close()
 
 
 # In ZooKeeper mode.

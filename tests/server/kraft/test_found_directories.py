@@ -64,7 +64,9 @@ def test_directories_that_are_refused(tmp_path: Path, why: str) -> None:
     paths = [tmp_path / "a", tmp_path / "b"]
     made = format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
     logs = BrokerLogs(paths, node_id=1)
-    assert [each.directory_id for each in logs.directories] == [*made.values()] and logs.cluster_id == CLUSTER
+    assert [each.directory_id for each in logs.directories] == [
+        *made.values()
+    ] and logs.directories.cluster_id == CLUSTER
     REFUSED[why](*paths)
     with pytest.raises(StorageError, match=why):
         BrokerLogs(paths, node_id=1)
@@ -76,8 +78,8 @@ def test_a_directory_that_cannot_be_read_is_offline(tmp_path: Path) -> None:
     shutil.rmtree(paths[1])
     paths[1].write_text("a file")
     logs = BrokerLogs(paths, node_id=1)
-    assert [each.path for each in logs.online] == [paths[0]]
-    [there] = logs.online
+    assert [each.path for each in logs.directories.online] == [paths[0]]
+    [there] = logs.directories.online
     assert there.directory_id is not None
     logs.create(("t", 0), ZERO_UUID, there.directory_id)
     assert logs.hold(("t", 0), ZERO_UUID, is_new=True).folder.parent == paths[0]
@@ -106,11 +108,11 @@ def test_a_clean_shutdown_counts_once_and_for_all_directories(tmp_path: Path) ->
     BrokerLogs(paths, node_id=1).close(44)
     assert (paths[0] / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":44}'
     logs = BrokerLogs(paths, node_id=1)
-    assert logs.take_clean_shutdown() == 44
-    assert logs.take_clean_shutdown() == -1
+    assert logs.directories.take_clean_shutdown() == 44
+    assert logs.directories.take_clean_shutdown() == -1
     logs.close(45)
     (paths[1] / ".kafka_cleanshutdown").unlink()
-    assert BrokerLogs(paths, node_id=1).take_clean_shutdown() == -1
+    assert BrokerLogs(paths, node_id=1).directories.take_clean_shutdown() == -1
 
 
 def test_a_shutdown_is_not_clean_for_a_broker_that_lacks_a_directory(tmp_path: Path) -> None:
@@ -119,6 +121,6 @@ def test_a_shutdown_is_not_clean_for_a_broker_that_lacks_a_directory(tmp_path: P
     format_log_directories(paths, node_id=1, cluster_id=CLUSTER)
     BrokerLogs(paths, node_id=1).close(44)
     logs = BrokerLogs(paths, node_id=1)
-    logs.fail_directory(logs.directories[1], "its disk is broken")
-    assert logs.take_clean_shutdown() == -1
+    logs.directories.fail(logs.directories[1], "its disk is broken")
+    assert logs.directories.take_clean_shutdown() == -1
     logs.close()

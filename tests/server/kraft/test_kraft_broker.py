@@ -411,7 +411,7 @@ async def test_a_lost_directory_is_in_the_heartbeats(tmp_path: Path) -> None:
         await until(lambda: len(cluster.brokers[1].manager.partitions) == 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
         left, lost = broker.logs.directories  # The first has the metadata log.
-        broker.runtime.directories_failed(broker.logs._fail(lost, "a test"))
+        broker.runtime.directories_failed(broker.logs.directories.fail(lost, "a test"))
         await until(lambda: image.brokers[1].directories == (left.directory_id,))
         assert not broker.runtime.tasks.failed.is_set()
 

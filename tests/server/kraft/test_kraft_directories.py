@@ -18,8 +18,8 @@ from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.schema.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kcore.schema.topics import DeleteTopicsRequest, DeleteTopicState
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from kcore.server.kraft_broker.directory_tasks import DirectoryTasks
 from kcore.server.kraft_broker.kraft_broker_server import KraftBrokerServer
+from kcore.server.kraft_broker.timed_requests import TimedRequests
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_directory import HIGH_WATERMARKS, LogDirectory
 from kcore.storage.partition_metadata import (
@@ -170,8 +170,8 @@ async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(t
         await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         lost = broker.logs.directories[1]
-        broker.lifecycle._channel._controller = lambda: None
-        broker.lifecycle._channel.close()
+        broker.lifecycle.requests._channel._controller = lambda: None
+        broker.lifecycle.requests._channel.close()
         broker.directories.fail(lost, "a test")
         assert not broker.runtime.tasks.failed.is_set()
         await until(broker.runtime.tasks.failed.is_set)
@@ -315,13 +315,14 @@ async def test_a_broker_whose_replicas_are_in_migrating_stays_fenced_until_all_a
         update = FeatureUpdateKey(feature="metadata.version", max_version_level=17)
         assert (await cluster.ask(2, UpdateFeaturesRequest(feature_updates=[update]))).error_code == Errors.NONE
         await until_assigned(cluster, 2)
-        may_ask, ask = asyncio.Event(), DirectoryTasks._ask
+        may_ask, ask = asyncio.Event(), TimedRequests._ask
 
-        async def when_it_may(self: DirectoryTasks, request: Any) -> None:
-            await may_ask.wait()
-            await ask(self, request)
+        async def when_it_may(self: TimedRequests, make: Any, timeout_s: float) -> None:
+            if self._name.startswith("assignments"):
+                await may_ask.wait()
+            await ask(self, make, timeout_s)
 
-        monkeypatch.setattr(DirectoryTasks, "_ask", when_it_may)
+        monkeypatch.setattr(TimedRequests, "_ask", when_it_may)
         broker, image = await cluster.start(1, is_awaited=False, **of(1)), cluster.controller.controller.image
         await until(lambda: holds(cluster, 1, 3) and broker.directories.queued_assignments == 3)
         machine = broker.lifecycle.machine

@@ -53,6 +53,7 @@ from kcore.schema.topics import CreatableTopic, CreateTopicsRequest, DeleteTopic
 from kcore.server.kraft_controller import envelope_requests
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.quorum_node.elections import MemoryElections
+from kcore.server.security.audit import AuditLog
 from kcore.types import Uuid
 from kcore.wire.codec import decode_from, encode
 from kraft_configs import controller_config
@@ -64,7 +65,12 @@ OWN = Uuid((1 << 70).to_bytes(16))
 LEVELS = {"metadata.version": 30, "group.version": 1}
 
 
-def served(story: Callable[[KraftServer, Connection], Awaitable[None]], port: int, **settings: Any) -> None:
+def served(
+    story: Callable[[KraftServer, Connection], Awaitable[None]],
+    port: int,
+    audit: AuditLog | None = None,
+    **settings: Any,
+) -> None:
     """The story of one client of an active controller."""
 
     async def run() -> None:
@@ -73,7 +79,8 @@ def served(story: Callable[[KraftServer, Connection], Awaitable[None]], port: in
         where = {"CONTROLLER": Address("127.0.0.1", port)}
         raft = RaftConfig(CLUSTER, 7, OWN, where, lambda bound: 0, voters=(Voter(ReplicaKey(7), where),))
         bootstrap = Bootstrap.of_features(LEVELS, "a test")
-        server = KraftServer(config, raft, MemoryLog(), MemoryElections(), bootstrap, host="127.0.0.1", port=port)
+        parts = config, raft, MemoryLog(), MemoryElections(), bootstrap
+        server = KraftServer(*parts, host="127.0.0.1", port=port, audit=audit)
         async with server, asyncio.timeout(30):
             may_register = "super_users" not in settings or "User:ANONYMOUS" in settings["super_users"]
             while server.controller.stable < 5 or (may_register and 7 not in server.controller.image.controllers):

@@ -23,7 +23,7 @@ ENTRIES = 1000
 
 
 def parts_for(request: Message, *, is_standby: bool = False, is_allowed: bool = True, settings: int = 1) -> Any:
-    """What the controller gets of the request, and the response. A resource has so many settings."""
+    """The part of the request that the controller gets, and the response. A resource has so many settings."""
     parts: list[Any] = []
 
     async def answered(context: object, ask: Any) -> Message:

@@ -151,14 +151,14 @@ async def measured(folder: Path, load: Load) -> dict[str, Duration]:
         await on_brokers(server, load)
         while server.runtime.metrics.snapshots.latest_s is None:
             await asyncio.sleep(0.1)
-        found = {**server.runtime.metrics.events}
+        found = {**server.runtime.metrics.events.by_kind}
         while observer.controller.committed < server.controller.committed:
             await asyncio.sleep(0.1)
         assert observer.controller.image.table.partition_count == load.partitions
-        found |= {f"{kind}, of an observer": each for kind, each in observer.runtime.metrics.events.items()}
+        found |= {f"{kind}, of an observer": each for kind, each in observer.runtime.metrics.events.by_kind.items()}
     async with a_controller(folder / "voter", own_port) as again:
         assert again.controller.image.table.partition_count == load.partitions
-        return found | {f"{kind}, started again": each for kind, each in again.runtime.metrics.events.items()}
+        return found | {f"{kind}, started again": each for kind, each in again.runtime.metrics.events.by_kind.items()}
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from kcore.schema.metadata_records_security import UserScramCredentialRecord
 from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.scram import keys_of
 from kcore.server.security.log_credentials import LogCredentials
-from kcore.server.zk_node.credentials import CredentialsWatcher, credential_in
+from kcore.server.zk_node.credentials import ZkCredentials, credential_in
 from kcore.zookeeper.client import ZookeeperClient
 
 
@@ -126,7 +126,7 @@ def in_a_znode(stored_key: bytes, server_key: bytes, iterations: int) -> bool:
 def test_nodes_of_both_modes_make_the_salt_of_an_unknown_user_from_the_clusters_secret() -> None:
     keys = ("one", "one", "other", None)
     secrets = [LogCredentials(ClusterImage, key, lambda: True).secret() for key in keys]
-    assert secrets == [CredentialsWatcher(ZookeeperClient("nowhere:1"), key).secret() for key in keys]
+    assert secrets == [ZkCredentials(ZookeeperClient("nowhere:1"), key).secret() for key in keys]
     assert secrets[0] == secrets[1] != secrets[2] and secrets[0] is not None and secrets[3] is None
 
 

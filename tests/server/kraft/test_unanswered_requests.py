@@ -12,7 +12,7 @@ from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.server.kraft_broker import directory_tasks
 from kcore.server.kraft_broker.directory_tasks import DirectoryHooks, DirectoryTasks
 from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
-from net.loops import story
+from net.loops import story, until
 
 
 class Channel:
@@ -34,10 +34,11 @@ class Channel:
 async def test_an_assignment_without_an_answer_closes_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(directory_tasks, "ANSWER_S", 0.001)
     responses: list[Any] = []
+    requests = [AssignReplicasToDirsRequest()]
     machine: Any = SimpleNamespace(
         on_response=lambda response, now_ms: responses.append(response),
         take_outputs=list,
-        next_request=lambda now_ms: None,
+        next_request=lambda now_ms: requests.pop() if requests else None,
         has_outputs=False,
         next_deadline_ms=None,
     )
@@ -45,7 +46,8 @@ async def test_an_assignment_without_an_answer_closes_its_connection(monkeypatch
     channel: Any = Channel()
     hooks = DirectoryHooks(lambda: 0, lambda keys: None, lambda: None, lambda reason: None)
     tasks = DirectoryTasks(machine, nothing, nothing, channel, hooks)
-    await tasks._ask(AssignReplicasToDirsRequest())
+    tasks.perform()
+    await until(lambda: responses)
     assert (responses, channel.closed) == ([None], 1)
 
 
@@ -59,8 +61,8 @@ async def test_a_heartbeat_without_an_answer_closes_its_connection(version: int,
     taken: list[Any] = []
     tasks.take = taken.append  # type: ignore[method-assign]
     directories: Any = (["d"], ["e"])
-    await tasks._ask(BrokerHeartbeatRequest(offline_log_dirs=directories[0], cordoned_log_dirs=directories[1]))
-    await asyncio.sleep(0)
+    tasks._send(BrokerHeartbeatRequest(offline_log_dirs=directories[0], cordoned_log_dirs=directories[1]))
+    await until(lambda: taken)
     [(request, sent_version)] = channel.sent
     assert (sent_version, (request.offline_log_dirs, request.cordoned_log_dirs)) == (version, expected)
     assert (taken, channel.closed) == ([Answered(None)], 1)

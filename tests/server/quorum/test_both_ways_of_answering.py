@@ -50,7 +50,7 @@ class Pair:
         self.ends = [await self.stack.enter_async_context(observer(self.server.port, 100, epoch)) for _ in range(2)]
 
     async def say(self, frames: list[bytes]) -> list[list[bytes]]:
-        """What each connection gets for these frames, in pieces of any size; all that comes until it ends."""
+        """The answers of each connection to these frames, in pieces of any size; all bytes until its end."""
         compiled = self.server.handlers._compiled
         assert compiled is not None
         feeds, answers = compiled._feeds, list[list[bytes]]()

@@ -43,7 +43,7 @@ def answer(leader_id: int, epoch: int, error: Errors = Errors.NONE, nodes: list[
 
 
 class Controller:
-    """What a node answers; `request_count` counts."""
+    """A node that gives these answers; `request_count` counts."""
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)  # The last one again and again.

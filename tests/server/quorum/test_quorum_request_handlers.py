@@ -21,7 +21,7 @@ from kcore.schema.structure import Message
 from kcore.server.quorum_node.quorum_request_handlers import QuorumRequestHandlers, described
 from net.loops import story, until
 
-# What real controllers and brokers of that release ask a controller's listener for, and in which version.
+# The requests of real controllers and brokers of that release to a controller's listener, with their versions.
 NEEDED = {
     "4.3": {"Fetch": 18, "Vote": 2, "BeginQuorumEpoch": 1, "EndQuorumEpoch": 1, "FetchSnapshot": 1, "DescribeQuorum": 2,
             "AddRaftVoter": 1, "RemoveRaftVoter": 0, "UpdateRaftVoter": 0, "ControllerRegistration": 0,

@@ -156,11 +156,10 @@ def kraft_lines(tmp_path: Path, asks: list[Any], **settings: Any) -> list[dict[s
     audit = AuditLog(tmp_path / "audit")
 
     async def tale(server: KraftServer, connection: Connection) -> None:
-        server.handlers.pipeline.audit = audit
         for request in asks:
             await connection.send(request)
 
-    served(tale, free_ports(1)[0], **settings)
+    served(tale, free_ports(1)[0], audit, **settings)
     audit.close()
     own = ("ControllerRegistration",)  # By the node itself.
     return [line for line in lines_of(tmp_path / "audit") if line["request"] not in own]

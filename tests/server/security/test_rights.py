@@ -76,9 +76,7 @@ def test_settings_are_altered_one_resource_at_a_time(
 ) -> None:
     """Groups have none in ZooKeeper mode, which refuses them elsewhere."""
     rows = [resource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
-    checked = of(authorization, (ALTER_CONFIGS, TOPIC, "t"))._alter_configs(
-        request_(resources=rows, validate_only=True)
-    )
+    checked = of(authorization, (ALTER_CONFIGS, TOPIC, "t")).alter_configs(request_(resources=rows, validate_only=True))
     has_groups = authorization is BrokerAuthorization
     assert [each.resource_name for each in checked.request.resources] == ["t", *([] if has_groups else ["g"])]
     assert checked.request.validate_only and not checked.is_empty
@@ -88,7 +86,7 @@ def test_settings_are_altered_one_resource_at_a_time(
         (each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.responses
     ] == [(kind, name, error, None) for kind, name, error, _ in (REFUSED if has_groups else REFUSED[:-1])]
     everything = of(authorization, (ALTER_CONFIGS, *OF_CLUSTER), (ALTER_CONFIGS, GROUP, "g"))
-    kept = everything._alter_configs(request_(resources=rows)).request.resources
+    kept = everything.alter_configs(request_(resources=rows)).request.resources
     assert [each.resource_name for each in kept] == ["1", "g"]
 
 
@@ -96,7 +94,7 @@ def test_settings_are_described_one_resource_at_a_time() -> None:
     rows = [DescribeConfigsResource(resource_type=kind, resource_name=name) for kind, name in RESOURCES]
     for option in (False, True):
         request = DescribeConfigsRequest(resources=rows, include_synonyms=option, include_documentation=not option)
-        checked = of(BrokerAuthorization, (DESCRIBE_CONFIGS, TOPIC, "t"))._describe_configs(request)
+        checked = of(BrokerAuthorization, (DESCRIBE_CONFIGS, TOPIC, "t")).describe_configs(request)
         assert [each.resource_name for each in checked.request.resources] == ["t"]
         options = checked.request.include_synonyms, checked.request.include_documentation
         assert options == (option, not option) and not checked.is_empty
@@ -104,7 +102,7 @@ def test_settings_are_described_one_resource_at_a_time() -> None:
     checked.complete(answer)
     found = [(each.resource_type, each.resource_name, each.error_code, each.error_message) for each in answer.results]
     assert found == REFUSED
-    assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t"))._describe_configs(request).is_empty
+    assert of(BrokerAuthorization, (DESCRIBE, TOPIC, "t")).describe_configs(request).is_empty
 
 
 # Answers about the cluster.

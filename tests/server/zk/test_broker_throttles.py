@@ -10,7 +10,8 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.replication_quota import FOLLOWER_RATE, LEADER_RATE
 from kcore.metadata.zookeeper import znodes
-from kcore.server.zk_broker.broker_throttles import BrokerThrottlesWatcher
+from kcore.server.zk_broker.broker_throttles import BrokerThrottles
+from kcore.server.zk_node.notification_watcher import NotificationWatcher
 from net.loops import story
 
 
@@ -47,7 +48,7 @@ async def test_the_limits_are_those_of_the_broker_and_then_of_all() -> None:
     leader, follower = manager.quotas.leader, manager.quotas.follower
     tree.set("7", leader="10")
     tree.set("<default>", leader="20", follower="30")
-    watcher = BrokerThrottlesWatcher(tree, manager)
+    watcher = NotificationWatcher(tree, BrokerThrottles(tree, manager))
     await watcher.open()
     assert (leader.limit, follower.limit) == (10, 30)
     tree.set("7")
@@ -68,6 +69,6 @@ async def test_an_unreadable_znode_sets_no_limit(caplog: pytest.LogCaptureFixtur
     manager = ReplicaManager(BrokerConfig(7), 1, MemoryLogs())
     tree.set("<default>", leader="20")
     tree.nodes["/config/brokers/7"] = b"{"
-    await BrokerThrottlesWatcher(tree, manager).open()
+    await BrokerThrottles(tree, manager).read_all()
     assert manager.quotas.leader.limit == 20
     assert "/config/brokers/7" in caplog.text

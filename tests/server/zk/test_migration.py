@@ -276,7 +276,7 @@ async def test_a_directory_that_fails_stops_the_broker(tmp_path: Path, monkeypat
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         broker = brokers.broker(1)
         directory = broker.logs.directories[1]
-        broker.runtime.directories_failed(broker.logs.fail_directory(directory, "a test"))
+        broker.runtime.directories_failed(broker.logs.directories.fail(directory, "a test"))
         assert broker.runtime.tasks.failed.is_set()
         assert not [path for path in brokers.tree.nodes if path.startswith(znodes.LOG_DIR_EVENT_NOTIFICATION + "/")]
 

@@ -9,7 +9,7 @@ from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.replication_quota import ALL_REPLICAS
 from kcore.server.broker.topic_configs import settings_of
-from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
 from net.loops import story
 
 DEFAULTS = BrokerConfig(1, min_insync_replicas=2, message_max_bytes=5000)
@@ -104,7 +104,7 @@ async def test_settings_forgotten_while_others_are_read_are_read_again() -> None
             return [None] * len(paths)
 
     manager = ReplicaManager(DEFAULTS, 1, MemoryLogs())
-    watch = TopicSettingsWatch(Zookeeper(), manager, lambda: 0, lambda: None)  # type: ignore[arg-type]
+    watch = ZkTopicSettings(Zookeeper(), manager, lambda: 0, lambda: None)  # type: ignore[arg-type]
     await watch.learn(["old"])
     await watch.learn(["new", "old", "../x"])
     assert reads == [["old"], ["new"], ["old"]]

@@ -35,7 +35,7 @@ from kcore.server.properties.values import SettingsError
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
-from kcore.server.zk_node.credentials import CredentialsWatcher, credential_in
+from kcore.server.zk_node.credentials import ZkCredentials, credential_in
 from net.authority import Authority, client_tls
 from net.limits.test_muting import muted
 from net.loops import story, until
@@ -98,7 +98,7 @@ def properties(authority: Authority, **others: str) -> dict[str, str]:
 
 
 def of_brokers(authority: Authority, *users: str) -> dict[str, Any]:
-    """What a broker's listener asks for."""
+    """The requirements of a broker's listener."""
     tls = TlsContext(TlsSettings(str(authority.keystore("broker"))), TlsSettings.server_context)
     known = PlainUsers(dict.fromkeys(users, PASSWORD))
     return {"tls": tls, "sasl": SaslListener(("PLAIN",), lambda: 0, known)}
@@ -415,6 +415,6 @@ def test_settings_without_security_are_plaintext_and_secrets_are_not_shown(autho
         zk_controller_settings({"broker.id": "1", "log.dirs": "/nowhere"}).listener_settings.security.protocol
         == "PLAINTEXT"
     )
-    follower = CredentialsWatcher(Client(Zookeeper(), on_session=print), "a secret")  # type: ignore[arg-type]
+    follower = ZkCredentials(Client(Zookeeper(), on_session=print), "a secret")  # type: ignore[arg-type]
     shown = f"{zk_controller_settings(properties(authority))} {follower}"
     assert PASSWORD not in shown and "a secret" not in shown

@@ -30,7 +30,7 @@ def at_the_end(path: Path, node_id: int, kraft_version: int) -> Path:
 
 
 def start(path: Path) -> tuple[str, int, int]:
-    """What its node starts as."""
+    """The state of its node at the start."""
     log, election = RaftDirectory(path, voters=IDS).open()
     try:
         node, _ = started(log=log, election=election, voters=[voter(node_id) for node_id in IDS])

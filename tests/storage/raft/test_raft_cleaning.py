@@ -1,4 +1,4 @@
-"""What a node cleans of its log on a disk: whole segments and snapshots; a kill -9 at any step of it loses nothing."""
+"""A node deletes whole segments and snapshots of its log on a disk; a kill -9 at any step loses nothing."""
 
 import os
 import shutil

@@ -180,7 +180,7 @@ def test_a_partition_in_two_directories_of_zookeeper_mode_is_refused(tmp_path: P
     shutil.copytree(path, tmp_path / "b")
     logs = BrokerLogs([path, tmp_path / "b"], SMALL)
     with pytest.raises(StorageError, match=r"a/t-0 and .*b/t-0 belong to the same replica: delete one"):
-        logs.claim(1, "cluster")
+        logs.directories.claim(1, "cluster")
     logs.close()
 
 

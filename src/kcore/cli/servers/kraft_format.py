@@ -14,9 +14,8 @@ from kcore.cli.options.scram_option import FORM, scram_records
 from kcore.cli.servers.quorum_format import controllers_of, print_formatted, voter_of
 from kcore.constants import KRAFT_VERSION
 from kcore.errors import LevelError
-from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
-from kcore.releases.known import DEFAULT_RELEASE
-from kcore.releases.known import RELEASES as KNOWN
+from kcore.metadata.metadata_version import FEATURE_NAME, VERSIONS_BY_RELEASE, MetadataVersion
+from kcore.releases.known import DEFAULT_RELEASE, RELEASES
 from kcore.storage.raft.raft_dir import random_directory_id
 from kcore.storage.raft.raft_format import format_directory
 
@@ -77,7 +76,7 @@ def command(
         directory_id=directory_id,
         initial_voters=voters,
         credentials=scram_records(add_scram or [], MetadataVersion.of_level(features[FEATURE_NAME], release)),
-        bootstraps_from_snapshot=KNOWN[release].rules.bootstraps_from_snapshot,
+        bootstraps_from_snapshot=RELEASES[release].rules.bootstraps_from_snapshot,
         joins_dynamic_quorum=not settings.voters,
     )
     print_formatted(make, settings.node_id)
@@ -91,19 +90,19 @@ def features_of(
     Ends the command for an unknown release, version or level.
     """
     check_release(release)
-    newest = RELEASES[release].newest if is_unstable_allowed else RELEASES[release].default
+    newest = VERSIONS_BY_RELEASE[release].newest if is_unstable_allowed else VERSIONS_BY_RELEASE[release].default
     name = newest if release_version is None else release_version
     try:
         level = MetadataVersion.of_text(name, release, is_unstable_allowed=is_unstable_allowed)
     except LevelError as error:
         fail(f"--release-version {name}: {error}")
     features = {FEATURE_NAME: level.feature_level}
-    for known, versions in sorted(KNOWN[release].features_since.items()):
+    for known, versions in sorted(RELEASES[release].features_since.items()):
         if default := sum(map(level.is_at_least, versions)):
             features[known] = default
     for each in given:
         known, _, text = each.partition("=")
-        supported = KNOWN[release].supported_features
+        supported = RELEASES[release].supported_features
         lowest, highest = supported.get(known, (0, -1))
         # Raft sets kraft.version by itself, from --standalone and --initial-controllers.
         if known in (FEATURE_NAME, KRAFT_VERSION) or not text.isdecimal() or not lowest <= int(text) <= highest:

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.active import Active
 from kcore.controller.kraft.controller_state import ControllerState
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RaftView, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.log_lines import Notices
 from kcore.controller.kraft.outputs import Clocks, Outputs
@@ -38,12 +38,17 @@ class KraftController:
         clocks: Clocks,
         random: JavaRandom,
         new_uuid: Callable[[], Uuid],
+        raft: RaftView | None = None,
     ) -> None:
-        """`bootstrap`: the records for an empty log. `random` and `new_uuid`: as in ControllerContext."""
+        """`bootstrap`: the records for an empty log. `random` and `new_uuid`: as in ControllerContext.
+
+        `raft`: the facts about the raft node; None: those of a controller without a raft node.
+        """
+        raft = raft or RaftView()
         new_context = partial(ControllerContext, config, random=random, new_uuid=new_uuid)
-        self._state = ControllerState(config, bootstrap, clocks, new_context)
+        self._state = ControllerState(config, bootstrap, clocks, raft, new_context)
         self._role: Active | Standby = Standby(self._state, iter(()))
-        self.config, self.raft, self.snapshots = config, self._state.raft, self._state.snapshots
+        self.config, self.raft, self.snapshots = config, raft, self._state.snapshots
         self.periodic, self._notices = PeriodicTasks(tasks), Notices()
 
     @property

@@ -20,11 +20,15 @@ class ControllerState:
     """The image with its context, the committed offset, and the snapshots. The roles replay records here."""
 
     def __init__(
-        self, config: KraftControllerConfig, bootstrap: Bootstrap, clocks: Clocks, new_context: NewContext
+        self,
+        config: KraftControllerConfig,
+        bootstrap: Bootstrap,
+        clocks: Clocks,
+        raft: RaftView,
+        new_context: NewContext,
     ) -> None:
         self.config, self.bootstrap, self.clocks, self._new_context = config, bootstrap, clocks, new_context
-        self.raft = RaftView()
-        self.snapshots = SnapshotState(config)
+        self.raft, self.snapshots = raft, SnapshotState(config)
         self.committed = 0  # All records below this offset are committed.
         self.is_empty = True  # True while only control records are committed.
         self.context = self._context_of(ClusterImage())

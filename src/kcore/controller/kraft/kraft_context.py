@@ -17,7 +17,7 @@ from kcore.controller.rules.mutation_quotas import MutationQuota, MutationQuotas
 from kcore.errors import KcoreError
 from kcore.metadata.acl_codes import CLUSTER, CLUSTER_NAME
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, VERSIONS_BY_RELEASE, MetadataVersion
 from kcore.metadata.principal import ANONYMOUS, KafkaPrincipal
 from kcore.node.kraft.image_indexes import ImageAuthorizer, TokenIndex
 from kcore.protocol_errors import Errors
@@ -202,5 +202,5 @@ Handler: TypeAlias = Callable[[ControllerContext, Any, RequestInfo], Decision | 
 @lru_cache(maxsize=64)
 def _version(level: int | None, release: str) -> MetadataVersion:
     if level is None:
-        return MetadataVersion(RELEASES[release].oldest, release)
+        return MetadataVersion(VERSIONS_BY_RELEASE[release].oldest, release)
     return MetadataVersion.of_level(level, release)

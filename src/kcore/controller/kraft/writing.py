@@ -17,7 +17,7 @@ from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replaying, replaying_values
 from kcore.metadata.image.transactions import atomic
-from kcore.metadata.metadata_version import FEATURE_NAME, RELEASES, MetadataVersion
+from kcore.metadata.metadata_version import FEATURE_NAME, VERSIONS_BY_RELEASE, MetadataVersion
 from kcore.raft.log.batches import split_batches
 from kcore.schema.metadata_records_log import NoOpRecord
 from kcore.wire.encoded_records import MAX_BATCH_BYTES, EncodedRecords
@@ -102,7 +102,7 @@ def _level_of(context: ControllerContext) -> MetadataVersion:
     """
     if FEATURE_NAME in context.image.features:
         return context.version
-    return MetadataVersion.parse(RELEASES[context.config.node.release].default)
+    return MetadataVersion.parse(VERSIONS_BY_RELEASE[context.config.node.release].default)
 
 
 def is_long(records: Sequence[Records]) -> bool:

@@ -11,7 +11,7 @@ the mode. `BrokerRuntime.perform` performs the replicas' outputs: responses, fet
 - `coordination.py`, `group_coordinators.py`: refusals of requests to group and transaction coordinators.
 - `record_checks.py`: checks of large compressed batches in a thread.
 - `topic_configs.py`, `topic_creation.py`: settings of topics, and topics that clients' requests create.
-- `logs.py`: log directories, their ids, DescribeLogDirs.
+- `logs.py`: the logs of replicas, DescribeLogDirs. `log_directories.py`: log directories and their ids.
 - `replica_moves.py`: moves of replicas between log directories.
 - `broker_connections.py`: connections to brokers and to the active controller.
 - `fetchers.py`, `transaction_verifier.py`: requests to leaders and to transaction coordinators.

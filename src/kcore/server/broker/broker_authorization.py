@@ -20,6 +20,7 @@ from kcore.metadata.acl_codes import (
     DESCRIBE,
     GROUP,
     READ,
+    TOPIC,
     TRANSACTIONAL_ID,
     WRITE,
 )
@@ -100,107 +101,6 @@ class BrokerAuthorization(Rights):
     def _transaction_error(self, operation: int, transactional_id: str) -> Errors | None:
         return None if self.allows(operation, TRANSACTIONAL_ID, transactional_id) else NO_TRANSACTION
 
-    # Checks by request.
-
-    def _split(self, topics: Sequence[Any], operation: int, name: Callable[[Any], str]) -> tuple[list[Any], list[Any]]:
-        """The allowed topics, and the refused ones."""
-        allowed = {each for each in {name(topic) for topic in topics} if self._of_topic(operation, each)}
-        kept = [topic for topic in topics if name(topic) in allowed]
-        return kept, [topic for topic in topics if name(topic) not in allowed]
-
-    def _topics(
-        self,
-        request: Any,
-        operation: int,
-        refused: Callable[[Any], Any],
-        name: Callable[[Any], str] = lambda topic: topic.name,
-    ) -> Checked:
-        """Keeps the topics to which the sender has the right; `refused` makes the results of the others."""
-        kept, refused_topics = self._split(request.topics, operation, name)
-        rows = [refused(topic) for topic in refused_topics]
-        request.topics = kept
-        return Checked(request, not kept, lambda response: response.topics.extend(rows))
-
-    def _produce(self, request: schema.ProduceRequest, version: int) -> Checked | Message:
-        """Requires WRITE for each topic, and for the transactional id of transactional batches."""
-        batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
-        own = request.transactional_id
-        if _are_transactional(batches) and (own is None or not self.allows(WRITE, TRANSACTIONAL_ID, own)):
-            return schema.ProduceResponse(responses=[_not_written(each, NO_TRANSACTION) for each in request.topic_data])
-        kept, refused_topics = self._split(request.topic_data, WRITE, lambda topic: topic.name)
-        rows = [_not_written(each, NO_TOPIC) for each in refused_topics]
-        request.topic_data = kept
-        return Checked(request, not kept, lambda response: response.responses.extend(rows))
-
-    def _list_offsets(self, request: schema.ListOffsetsRequest, version: int) -> Checked:
-        return self._topics(request, DESCRIBE, _not_listed)
-
-    def _offset_for_leader_epoch(self, request: schema.OffsetForLeaderEpochRequest, version: int) -> Checked:
-        """Brokers need CLUSTER_ACTION; consumers, since KIP-320, need DESCRIBE for each topic."""
-        if self.allows(CLUSTER_ACTION):
-            return Checked(request)
-        return self._topics(request, DESCRIBE, _no_offset, lambda topic: topic.topic)
-
-    def _delete_records(self, request: schema.DeleteRecordsRequest, version: int) -> Checked:
-        return self._topics(request, DELETE, _not_deleted)
-
-    def _describe_producers(self, request: schema.DescribeProducersRequest, version: int) -> Checked:
-        return self._topics(request, READ, _producers_hidden)
-
-    def _init_producer_id(self, request: schema.InitProducerIdRequest, version: int) -> Checked | Message:
-        return refusal_of_producer(self, request) or Checked(request)
-
-    def _write_txn_markers(self, request: schema.WriteTxnMarkersRequest, version: int) -> Checked | Message:
-        """Brokers need CLUSTER_ACTION; administrators who abort a transaction need ALTER."""
-        if self.allows(ALTER) or self.allows(CLUSTER_ACTION):
-            return Checked(request)
-        return schema.WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
-
-    def _add_partitions_to_txn(self, request: schema.AddPartitionsToTxnRequest, version: int) -> Checked | Message:
-        """Only brokers may send version 4 and newer ones."""
-        if version < OF_BROKERS_SINCE or self.allows(CLUSTER_ACTION):
-            return Checked(request)
-        return schema.AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
-
-    def _describe_log_dirs(self, request: schema.DescribeLogDirsRequest, version: int) -> Checked | Message:
-        return Checked(request) if self.allows(DESCRIBE) else response_of(type(request))(error_code=NO_CLUSTER)
-
-    def _alter_replica_log_dirs(self, request: schema.AlterReplicaLogDirsRequest, version: int) -> Checked | Message:
-        if self.allows(ALTER):
-            return Checked(request)
-        rows = [
-            AlterReplicaLogDirTopicResult(
-                topic_name=topic.name,
-                partitions=_rows(AlterReplicaLogDirPartitionResult, topic.partitions, NO_CLUSTER),
-            )
-            for directory in request.dirs
-            for topic in directory.topics
-        ]
-        return schema.AlterReplicaLogDirsResponse(results=rows)
-
-    def _of_the_cluster(self, request: Message, version: int) -> Checked | Message:
-        """Refuses the whole request with Kafka's message if the sender lacks the right to the cluster."""
-        operation = OF_THE_CLUSTER[api_name(type(request))]
-        return Checked(request) if self.allows(operation) else refused(request, NO_CLUSTER, self.why_refused(operation))
-
-    def _describe_scram(self, request: schema.DescribeUserScramCredentialsRequest, version: int) -> Checked | Message:
-        if self.allows(DESCRIBE):
-            return Checked(request)
-        rows = [
-            DescribeUserScramCredentialsResult(user="", error_code=NO_CLUSTER, error_message=None)
-            for _ in request.users or ()
-        ]
-        return schema.DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER, error_message=None, results=rows)
-
-    def _configs(self, request: schema.DescribeConfigsRequest, version: int) -> Checked:
-        return self._describe_configs(request)
-
-    def _changes_of_configs(
-        self, request: schema.AlterConfigsRequest | schema.IncrementalAlterConfigsRequest, _: int
-    ) -> Checked:
-        """Used in ZooKeeper mode, where brokers change settings; in KRaft mode the controller does."""
-        return self._alter_configs(request)
-
     def topic_filter_for_creation(self, request: schema.MetadataRequest, version: int, by_id: bool) -> TopicFilter:
         """As `topic_filter`; also refuses missing topics if the client lacks CREATE. For auto.create.topics.enable."""
         visible = self.topic_filter(request, version, by_id)
@@ -227,7 +127,7 @@ class ZkBrokerAuthorization(BrokerAuthorization):
 
 
 def fetch_right(
-    authorization: "BrokerAuthorization | None", request: schema.FetchRequest, version: int
+    authorization: BrokerAuthorization | None, request: schema.FetchRequest, version: int
 ) -> Callable[[str], bool] | None:
     """A function that says whether the sender may fetch a topic; None: all topics. Followers need CLUSTER_ACTION."""
     if authorization is None:
@@ -235,6 +135,111 @@ def fetch_right(
     if replica_of(request, version)[0] >= 0:
         return None if authorization.allows(CLUSTER_ACTION) else lambda name: False
     return authorization.may_read
+
+
+# Checks by request. Each returns the allowed part of the request, or the response if the whole request is refused.
+
+
+def _split(
+    rights: BrokerAuthorization, topics: Sequence[Any], operation: int, name: Callable[[Any], str]
+) -> tuple[list[Any], list[Any]]:
+    """The allowed topics, and the refused ones."""
+    allowed = {each for each in {name(topic) for topic in topics} if rights.allows(operation, TOPIC, each)}
+    kept = [topic for topic in topics if name(topic) in allowed]
+    return kept, [topic for topic in topics if name(topic) not in allowed]
+
+
+def _topics(
+    rights: BrokerAuthorization,
+    request: Any,
+    operation: int,
+    refused: Callable[[Any], Any],
+    name: Callable[[Any], str] = lambda topic: topic.name,
+) -> Checked:
+    """Keeps the topics to which the sender has the right; `refused` makes the results of the others."""
+    kept, refused_topics = _split(rights, request.topics, operation, name)
+    rows = [refused(topic) for topic in refused_topics]
+    request.topics = kept
+    return Checked(request, not kept, lambda response: response.topics.extend(rows))
+
+
+def _produce(rights: BrokerAuthorization, request: schema.ProduceRequest, version: int) -> Checked | Message:
+    """Requires WRITE for each topic, and for the transactional id of transactional batches."""
+    batches = [each.records for topic in request.topic_data for each in topic.partition_data if each.records]
+    own = request.transactional_id
+    if _are_transactional(batches) and (own is None or not rights.allows(WRITE, TRANSACTIONAL_ID, own)):
+        return schema.ProduceResponse(responses=[_not_written(each, NO_TRANSACTION) for each in request.topic_data])
+    kept, refused_topics = _split(rights, request.topic_data, WRITE, lambda topic: topic.name)
+    rows = [_not_written(each, NO_TOPIC) for each in refused_topics]
+    request.topic_data = kept
+    return Checked(request, not kept, lambda response: response.responses.extend(rows))
+
+
+def _offset_for_leader_epoch(
+    rights: BrokerAuthorization, request: schema.OffsetForLeaderEpochRequest, _: int
+) -> Checked:
+    """Brokers need CLUSTER_ACTION; consumers, since KIP-320, need DESCRIBE for each topic."""
+    if rights.allows(CLUSTER_ACTION):
+        return Checked(request)
+    return _topics(rights, request, DESCRIBE, _no_offset, lambda topic: topic.topic)
+
+
+def _write_txn_markers(
+    rights: BrokerAuthorization, request: schema.WriteTxnMarkersRequest, version: int
+) -> Checked | Message:
+    """Brokers need CLUSTER_ACTION; administrators who abort a transaction need ALTER."""
+    if rights.allows(ALTER) or rights.allows(CLUSTER_ACTION):
+        return Checked(request)
+    return schema.WriteTxnMarkersResponse(markers=[_not_marked(each) for each in request.markers])
+
+
+def _add_partitions_to_txn(
+    rights: BrokerAuthorization, request: schema.AddPartitionsToTxnRequest, version: int
+) -> Checked | Message:
+    """Only brokers may send version 4 and newer ones."""
+    if version < OF_BROKERS_SINCE or rights.allows(CLUSTER_ACTION):
+        return Checked(request)
+    return schema.AddPartitionsToTxnResponse(error_code=NO_CLUSTER)
+
+
+def _describe_log_dirs(
+    rights: BrokerAuthorization, request: schema.DescribeLogDirsRequest, version: int
+) -> Checked | Message:
+    return Checked(request) if rights.allows(DESCRIBE) else response_of(type(request))(error_code=NO_CLUSTER)
+
+
+def _alter_replica_log_dirs(
+    rights: BrokerAuthorization, request: schema.AlterReplicaLogDirsRequest, version: int
+) -> Checked | Message:
+    if rights.allows(ALTER):
+        return Checked(request)
+    rows = [
+        AlterReplicaLogDirTopicResult(
+            topic_name=topic.name,
+            partitions=_rows(AlterReplicaLogDirPartitionResult, topic.partitions, NO_CLUSTER),
+        )
+        for directory in request.dirs
+        for topic in directory.topics
+    ]
+    return schema.AlterReplicaLogDirsResponse(results=rows)
+
+
+def _of_the_cluster(rights: BrokerAuthorization, request: Message, version: int) -> Checked | Message:
+    """Refuses the whole request with Kafka's message if the sender lacks the right to the cluster."""
+    operation = OF_THE_CLUSTER[api_name(type(request))]
+    return Checked(request) if rights.allows(operation) else refused(request, NO_CLUSTER, rights.why_refused(operation))
+
+
+def _describe_scram(
+    rights: BrokerAuthorization, request: schema.DescribeUserScramCredentialsRequest, version: int
+) -> Checked | Message:
+    if rights.allows(DESCRIBE):
+        return Checked(request)
+    rows = [
+        DescribeUserScramCredentialsResult(user="", error_code=NO_CLUSTER, error_message=None)
+        for _ in request.users or ()
+    ]
+    return schema.DescribeUserScramCredentialsResponse(error_code=NO_CLUSTER, error_message=None, results=rows)
 
 
 def _are_transactional(batches: Sequence[Any]) -> bool:
@@ -289,23 +294,23 @@ def _not_marked(marker: Any) -> WritableTxnMarkerResult:
 
 
 CHECKS: Final[dict[type[Message], Callable[[BrokerAuthorization, Any, int], Checked | Message]]] = {
-    schema.ProduceRequest: BrokerAuthorization._produce,
-    schema.ListOffsetsRequest: BrokerAuthorization._list_offsets,
-    schema.OffsetForLeaderEpochRequest: BrokerAuthorization._offset_for_leader_epoch,
-    schema.DeleteRecordsRequest: BrokerAuthorization._delete_records,
-    schema.DescribeProducersRequest: BrokerAuthorization._describe_producers,
-    schema.InitProducerIdRequest: BrokerAuthorization._init_producer_id,
-    schema.WriteTxnMarkersRequest: BrokerAuthorization._write_txn_markers,
-    schema.AddPartitionsToTxnRequest: BrokerAuthorization._add_partitions_to_txn,
-    schema.DescribeLogDirsRequest: BrokerAuthorization._describe_log_dirs,
-    schema.AlterReplicaLogDirsRequest: BrokerAuthorization._alter_replica_log_dirs,
-    schema.DescribeConfigsRequest: BrokerAuthorization._configs,
-    schema.AlterConfigsRequest: BrokerAuthorization._changes_of_configs,
-    schema.IncrementalAlterConfigsRequest: BrokerAuthorization._changes_of_configs,
-    schema.CreateAclsRequest: BrokerAuthorization._of_the_cluster,  # From here on: ZooKeeper mode only.
-    schema.DeleteAclsRequest: BrokerAuthorization._of_the_cluster,
-    schema.AlterClientQuotasRequest: BrokerAuthorization._of_the_cluster,
-    schema.DescribeClientQuotasRequest: BrokerAuthorization._of_the_cluster,
-    schema.DescribeAclsRequest: BrokerAuthorization._of_the_cluster,
-    schema.DescribeUserScramCredentialsRequest: BrokerAuthorization._describe_scram,
+    schema.ProduceRequest: _produce,
+    schema.ListOffsetsRequest: lambda rights, request, _: _topics(rights, request, DESCRIBE, _not_listed),
+    schema.OffsetForLeaderEpochRequest: _offset_for_leader_epoch,
+    schema.DeleteRecordsRequest: lambda rights, request, _: _topics(rights, request, DELETE, _not_deleted),
+    schema.DescribeProducersRequest: lambda rights, request, _: _topics(rights, request, READ, _producers_hidden),
+    schema.InitProducerIdRequest: lambda rights, request, _: refusal_of_producer(rights, request) or Checked(request),
+    schema.WriteTxnMarkersRequest: _write_txn_markers,
+    schema.AddPartitionsToTxnRequest: _add_partitions_to_txn,
+    schema.DescribeLogDirsRequest: _describe_log_dirs,
+    schema.AlterReplicaLogDirsRequest: _alter_replica_log_dirs,
+    schema.DescribeConfigsRequest: lambda rights, request, _: rights.describe_configs(request),
+    schema.AlterConfigsRequest: lambda rights, request, _: rights.alter_configs(request),  # From here: ZooKeeper mode.
+    schema.IncrementalAlterConfigsRequest: lambda rights, request, _: rights.alter_configs(request),
+    schema.CreateAclsRequest: _of_the_cluster,
+    schema.DeleteAclsRequest: _of_the_cluster,
+    schema.AlterClientQuotasRequest: _of_the_cluster,
+    schema.DescribeClientQuotasRequest: _of_the_cluster,
+    schema.DescribeAclsRequest: _of_the_cluster,
+    schema.DescribeUserScramCredentialsRequest: _describe_scram,
 }

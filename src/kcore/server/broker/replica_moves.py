@@ -177,7 +177,7 @@ class ReplicaMoves:
         topic is deleted, or if they have no topic id after a crash.
         """
         found: dict[Key, list[FoundLog]] = {}
-        for directory in self._logs.online:
+        for directory in self._logs.directories.online:
             for key in [*directory.futures]:
                 with self._reporting(directory):
                     topic_id = topic_ids.get(key)
@@ -211,8 +211,8 @@ class ReplicaMoves:
         return True
 
     def _create_future(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        key, target = self._key(partition), self._online(directory)
-        source = next((each for each in self._logs.online if key in each.logs), None)
+        key, target = self._key(partition), self._logs.directories.with_id(directory)
+        source = next((each for each in self._logs.directories.online if key in each.logs), None)
         if key is None or target is None or source is None:
             return
         log = source.logs[key]
@@ -222,7 +222,11 @@ class ReplicaMoves:
             logger.info("%s moves from %s to %s", key, source.path, target.path)
 
     def _start_copy(self, partition: TopicIdPartition, source_id: Uuid, target_id: Uuid) -> None:
-        key, source, target = self._key(partition), self._online(source_id), self._online(target_id)
+        key, source, target = (
+            self._key(partition),
+            self._logs.directories.with_id(source_id),
+            self._logs.directories.with_id(target_id),
+        )
         if key is None or source is None or target is None or key not in source.logs or key not in target.futures:
             return
         copy = FutureCopy(key, source, target, self._manager.quotas.alter_log_dirs)
@@ -233,10 +237,10 @@ class ReplicaMoves:
 
     def _promote(self, partition: TopicIdPartition, source_id: Uuid | None, target_id: Uuid) -> None:
         """Renames the future log if it ends at the offset of the current log: the first of Kafka's two renamings."""
-        key, target, now_ms = self._key(partition), self._online(target_id), self._hooks.now_ms()
+        key, target, now_ms = self._key(partition), self._logs.directories.with_id(target_id), self._hooks.now_ms()
         if key is None or target is None or key not in target.futures:
             return
-        source = None if source_id is None else self._online(source_id)
+        source = None if source_id is None else self._logs.directories.with_id(source_id)
         if source_id is not None:
             if source is None or key not in source.logs:  # The source has failed: the controller elects another leader.
                 self._directories.on_behind(partition, now_ms)
@@ -262,14 +266,14 @@ class ReplicaMoves:
 
     def _drop_source(self, partition: TopicIdPartition, directory: Uuid) -> None:
         """Renames the old log and deletes it; also a second current log that was found at the start."""
-        key, source = self._key(partition), self._online(directory)
+        key, source = self._key(partition), self._logs.directories.with_id(directory)
         if key is not None and source is not None:
             with self._reporting(source):
                 source.set_aside(key)
                 source.delete_replaced(key)
 
     def _delete_future(self, partition: TopicIdPartition, directory: Uuid) -> None:
-        key, target = self._key(partition), self._online(directory)
+        key, target = self._key(partition), self._logs.directories.with_id(directory)
         self._keys.pop(partition, None)
         if key is not None and target is not None:
             with self._reporting(target):
@@ -380,9 +384,6 @@ class ReplicaMoves:
         image = self._hooks.image()
         row = None if image is None else image.table.topics.row_of_id(partition[0])
         return None if image is None or row is None else TopicPartition(image.table.topics.names[row], partition[1])
-
-    def _online(self, directory_id: Uuid) -> LogDirectory | None:
-        return next((each for each in self._logs.online if each.directory_id == directory_id), None)
 
     @contextmanager
     def _reporting(self, directory: LogDirectory, at: Callable[[], LogDirectory] | None = None) -> Iterator[None]:

@@ -8,7 +8,7 @@ settings, log directories and replicas, in this order. Registrations and heartbe
 - `kraft_link.py`: the link to the controllers. `image_follower.py`: applies images.
 - `kraft_broker_request_handlers.py`: the requests that only KRaft brokers answer.
 - `metadata_observer.py`: the broker's node in the quorum, and its snapshots.
-- `lifecycle_tasks.py`: sends registrations and heartbeats.
+- `lifecycle_tasks.py`: sends registrations and heartbeats. `timed_requests.py`: one request and one deadline.
 - `directory_tasks.py`: performs the operations on log directories, and reports their failures.
 - `kraft_configs.py`: settings of topics, and cordoned directories.
 - `kraft_broker_metric_families.py`: the metrics.

@@ -4,10 +4,9 @@
 and sends AssignReplicasToDirs. Source: AssignmentsManager, ReplicaManager of 4.3.1.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
@@ -28,7 +27,9 @@ from kcore.net.limits.bounded_log import BoundedLog
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.log_directories import LogDirectories
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.kraft_broker.timed_requests import TimedRequests
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_directory import LogDirectory
 from kcore.types import ZERO_UUID, Uuid
@@ -70,29 +71,19 @@ class DirectoryTasks:
     ) -> None:
         """`moves`: None: replicas cannot move."""
         self.machine, self._moves = machine, moves
-        self._logs, self._placements, self._channel, self._hooks = logs, placements, channel, hooks
+        self._logs, self._placements, self._hooks = logs, placements, hooks
+        name = "assignments of replicas to directories"
+        self.requests = TimedRequests(name, channel, hooks.now_ms, self._wake, self._answered)
         self._keys: dict[TopicIdPartition, Key] = {}  # The names of the broker's partitions in the image.
         self._refused: set[TopicIdPartition] = set()  # Partitions with several logs and no rule for which is valid.
         self._migrating: list[TopicIdPartition] | None = None  # Partitions in MIGRATING at the last check; None before.
-        self._has_begun = self._is_performing = self._is_closed = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._has_begun = self._is_performing = False
         self._log = BoundedLog(logger)
 
     @property
     def queued_assignments(self) -> int:
         """The gauge QueuedReplicaToDirAssignments."""
         return self.machine.queue.queued
-
-    async def close(self) -> None:
-        """Stops sending requests."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
-        self._channel.close()
 
     # Changes of the cluster.
 
@@ -120,7 +111,7 @@ class DirectoryTasks:
         if self._has_begun:
             return
         self._has_begun = True
-        found = self._logs_found(topic_ids)
+        found = logs_found(self._logs.directories, topic_ids, self.fail)
         if self._moves is not None:
             for key, futures in self._moves.found_futures(topic_ids).items():
                 found.setdefault(key, []).extend(futures)
@@ -136,38 +127,6 @@ class DirectoryTasks:
                 self.machine.on_found(partition, settled)
         self._keys.update((partition, key) for partition, key in zip(partitions, found, strict=True))
         self.perform()
-
-    def _logs_found(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The logs of these partitions. A log of another topic id becomes a stray if the partition has several logs."""
-        by_key: dict[TopicPartition, list[LogDirectory]] = {}
-        for directory in self._logs.online:
-            for key in directory.logs:
-                by_key.setdefault(key, []).append(directory)
-        found: dict[Key, list[FoundLog]] = {}
-        for key, directories in by_key.items():
-            for directory in directories:
-                try:
-                    self._take_log(key, directory, topic_ids.get(key), found, is_alone=len(directories) == 1)
-                except ApiException as error:
-                    self.fail(directory, str(error))
-        return found
-
-    def _take_log(
-        self,
-        key: TopicPartition,
-        directory: LogDirectory,
-        topic_id: Uuid | None,
-        found: dict[Key, list[FoundLog]],
-        *,
-        is_alone: bool,
-    ) -> None:
-        """Adds the log to `found` if it is valid; also without a topic id (KAFKA-16814), or if its directory failed."""
-        assert directory.directory_id is not None
-        is_there = key in directory.logs
-        if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
-            found.setdefault(key, []).append(FoundLog(directory.directory_id, is_future=False))
-        elif is_there and not is_alone:
-            directory.set_stray(key)
 
     def prepare(self, topic_ids: Mapping[Key, Uuid]) -> None:
         """Creates new logs, and queues an assignment for each log that is in another directory than in the image."""
@@ -209,7 +168,7 @@ class DirectoryTasks:
 
     def fail(self, directory: LogDirectory, why: str) -> None:
         """Takes the directory offline after a disk failure."""
-        self._hooks.failed(self._logs.fail_directory(directory, why))
+        self._hooks.failed(self._logs.directories.fail(directory, why))
 
     def follow_failures(self) -> None:
         """Passes the failures of directories to BrokerDirectories."""
@@ -234,7 +193,7 @@ class DirectoryTasks:
                 is_more = self.machine.has_outputs
         finally:
             self._is_performing = False
-        self._set_timer()
+        self.requests.set_deadline(self.machine.next_deadline_ms)
 
     def _perform(self, output: Output) -> None:
         if self._moves is not None and self._moves.perform_output(output):
@@ -260,7 +219,7 @@ class DirectoryTasks:
 
     def _create(self, partition: TopicIdPartition, assigned: Uuid | None) -> None:
         machine, key = self.machine, self._keys[partition]
-        online = [each.directory_id for each in self._logs.online if each.directory_id is not None]
+        online = [each.directory_id for each in self._logs.directories.online if each.directory_id is not None]
         if not online or (assigned is not None and assigned not in online):
             machine.on_not_created(partition)
             return
@@ -278,7 +237,7 @@ class DirectoryTasks:
 
     def _drop(self, partition: TopicIdPartition, directory_id: Uuid) -> None:
         """Deletes the partition's log in this directory, because the valid log is in another directory."""
-        directory, key = self._logs.directory(directory_id), TopicPartition(*self._keys[partition])
+        directory, key = self._logs.directories.with_id(directory_id), TopicPartition(*self._keys[partition])
         if directory is not None:
             try:
                 directory.delete(key)
@@ -291,24 +250,47 @@ class DirectoryTasks:
 
     def _send(self) -> None:
         """Sends the next request, if it is due."""
-        if not self._is_closed and (request := self.machine.next_request(self._hooks.now_ms())) is not None:
-            self._asking = asyncio.create_task(self._ask(request), name="assignments of replicas to directories")
+        if not self.requests.is_closed and (request := self.machine.next_request(self._hooks.now_ms())) is not None:
+            self.requests.send(lambda choose: (request, choose(AssignReplicasToDirsRequest)), ANSWER_S)
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if not self._is_closed and (due_ms := self.machine.next_deadline_ms) is not None:
-            delay_s = max(due_ms - self._hooks.now_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
-
-    async def _ask(self, request: AssignReplicasToDirsRequest) -> None:
-        """Sends a request. Closes the connection if no response comes within ANSWER_S."""
-        response = None
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                response = await self._channel.ask(lambda choose: (request, choose(AssignReplicasToDirsRequest)))
-        except TimeoutError:
-            self._channel.close()
+    def _answered(self, response: Any) -> None:
         self.machine.on_response(response, self._hooks.now_ms())
         self.perform()
+
+
+def logs_found(
+    log_directories: LogDirectories, topic_ids: Mapping[Key, Uuid], fail: Callable[[LogDirectory, str], None]
+) -> dict[Key, list[FoundLog]]:
+    """The logs of these partitions. A log of another topic id becomes a stray if the partition has several logs.
+
+    `fail` takes a directory offline after a disk failure.
+    """
+    by_key: dict[TopicPartition, list[LogDirectory]] = {}
+    for directory in log_directories.online:
+        for key in directory.logs:
+            by_key.setdefault(key, []).append(directory)
+    found: dict[Key, list[FoundLog]] = {}
+    for key, directories in by_key.items():
+        for directory in directories:
+            try:
+                _take_log(key, directory, topic_ids.get(key), found, is_alone=len(directories) == 1)
+            except ApiException as error:
+                fail(directory, str(error))
+    return found
+
+
+def _take_log(
+    key: TopicPartition,
+    directory: LogDirectory,
+    topic_id: Uuid | None,
+    found: dict[Key, list[FoundLog]],
+    *,
+    is_alone: bool,
+) -> None:
+    """Adds the log to `found` if it is valid; also without a topic id (KAFKA-16814), or if its directory failed."""
+    assert directory.directory_id is not None
+    is_there = key in directory.logs
+    if topic_id is not None and (not is_there or directory.topic_id(key) in (topic_id, ZERO_UUID)):
+        found.setdefault(key, []).append(FoundLog(directory.directory_id, is_future=False))
+    elif is_there and not is_alone:
+        directory.set_stray(key)

@@ -70,14 +70,20 @@ class KraftBrokerServer:
             )
             manager = new_replicas(settings.replicas, logs)
             opened.callback(_close_logs, logs, manager)
-            previous_epoch = logs.take_clean_shutdown()
+            previous_epoch = logs.directories.take_clean_shutdown()
             metadata = open_log(
-                *(settings.metadata_dir, settings.node_id, logs.cluster_id, settings.quorum, settings.release),
+                *(
+                    settings.metadata_dir,
+                    settings.node_id,
+                    logs.directories.cluster_id,
+                    settings.quorum,
+                    settings.release,
+                ),
                 set_aside=settings.logs.set_aside,
             )
             opened.callback(metadata.log.close)
             self.link = KraftLink(
-                *(settings, logs.cluster_id, manager, metadata),
+                *(settings, logs.directories.cluster_id, manager, metadata),
                 lambda changed: self._follower.follow(is_new=changed.is_new),
                 lambda: self.directories.follow_failures(),
             )
@@ -100,7 +106,7 @@ class KraftBrokerServer:
             *(parts, link.config, lambda: link.image, moves, link.configs, link.authorizer)
         )
         self.handlers = BrokerRequestHandlers(parts, mode, link.authorizer)
-        identity = logs.cluster_id, settings.node_id
+        identity = logs.directories.cluster_id, settings.node_id
         self.listening = BrokerListening(settings.listeners, self.handlers, link, audit, identity=identity)
         self._registered: list[Listener] = []  # Filled when the ports are known, before the broker registers.
         self.lifecycle = self._new_lifecycle(previous_epoch)
@@ -110,7 +116,7 @@ class KraftBrokerServer:
         """OSError for an address in use."""
         tasks, observer = self.runtime.tasks, self.link.observer
         async with self._closing.pop_all() as stack:
-            stack.push_async_callback(self.directories.close)
+            stack.push_async_callback(self.directories.requests.close)
             forwarding = controller_client(self.link, self._settings.node_id, "forwarding")
             policy = ControllerForwarding(forwarding, self.link.authorizer, self._settings.release)
             routes = [Route(policy.takes, policy.ask, policy.refuse)]
@@ -124,7 +130,7 @@ class KraftBrokerServer:
             stack.callback(forwarding.close)
             stack.push_async_callback(self.runtime.close)
             stack.callback(self._follower.close)
-            stack.push_async_callback(self.lifecycle.close)
+            stack.push_async_callback(self.lifecycle.requests.close)
             self.lifecycle.take(Started())
             self._closing = stack.pop_all()
         return self
@@ -153,7 +159,7 @@ class KraftBrokerServer:
 
     def _new_directories(self) -> tuple[DirectoryTasks, ReplicaMoves]:
         own, runtime, logs, image = self._settings, self.runtime, self.logs, self.link.loader.image
-        by_path = {each.path.absolute(): each.directory_id for each in logs.online}
+        by_path = {each.path.absolute(): each.directory_id for each in logs.directories.online}
         failures = DirectoryFailures(
             [each for each in by_path.values() if each is not None],
             len(logs.directories),
@@ -181,11 +187,11 @@ class KraftBrokerServer:
         own, logs = self._settings, self.logs
         config = LifecycleConfig(
             own.node_id,
-            logs.cluster_id,
+            logs.directories.cluster_id,
             random_directory_id(),
             self._registered,
             features_of(RELEASES[own.release].supported_features),
-            [each.directory_id for each in logs.online if each.directory_id is not None],
+            [each.directory_id for each in logs.directories.online if each.directory_id is not None],
             rack=own.rack,
             previous_broker_epoch=previous_epoch,
             **own.lifecycle,

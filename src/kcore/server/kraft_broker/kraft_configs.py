@@ -3,7 +3,7 @@
 Source: TopicConfigHandler, BrokerConfigHandler, DynamicConfigPublisher, KafkaConfig.cordonedLogDirs of 4.3.1.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from kcore.broker.replicas.partition import TopicSettings
@@ -62,7 +62,7 @@ class BrokerConfigs:
         for topic in self._manager.settings.keys() - {*topics}:
             del self._manager.settings[topic]
 
-    def cordoned(self, image: ClusterImage, directories: Sequence[LogDirectory], default: str = ALL) -> list[Uuid]:
+    def cordoned(self, image: ClusterImage, directories: Iterable[LogDirectory], default: str = ALL) -> list[Uuid]:
         """The ids of the cordoned directories, which get no new replicas (KIP-1066).
 
         By default all are cordoned, so that internal topics are placed on other brokers: this broker coordinates no

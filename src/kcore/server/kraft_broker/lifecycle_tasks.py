@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kcore.broker.lifecycle.machine import (
     Answered,
@@ -22,6 +22,7 @@ from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.kraft_broker.timed_requests import TimedRequests
 
 logger = logging.getLogger(__name__)
 OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
@@ -57,30 +58,22 @@ class LifecycleTasks:
         self.machine = machine
         self.running = asyncio.Event()  # Set once the controller has unfenced the broker.
         self.ended = asyncio.Event()  # Set once the state is SHUTTING_DOWN.
-        self._channel, self._now_ms, self._on_effect = channel, now_ms, on_effect
-        self._timer: asyncio.TimerHandle | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._now_ms, self._on_effect = now_ms, on_effect
+        self.requests = TimedRequests(
+            "registration and heartbeats", channel, now_ms, lambda: self.take(Timer()), self._answered
+        )
         self._log = BoundedLog(logger)
 
     def take(self, event: Event) -> None:
         """Takes an event, and performs its effects."""
         for effect in self.machine.on_event(event, self._now_ms()):
             self._perform(effect)
-        self._set_timer()
-
-    async def close(self) -> None:
-        """Stops sending requests."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.gather(self._asking, return_exceptions=True)
-        self._channel.close()
+        self.requests.set_deadline(self.machine.next_deadline_ms)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(request):
-                self._asking = asyncio.create_task(self._ask(request), name="registration and heartbeats")
+                self._send(request)
             case Refused(request, error):
                 kind = type(request).__name__.removesuffix("Request")
                 self._log.warning("the controller refuses %s: %s; retrying", kind, error.name)
@@ -94,15 +87,7 @@ class LifecycleTasks:
                     self.ended.set()
                 self._on_effect(effect)
 
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if (due_ms := self.machine.next_deadline_ms) is not None:
-            delay_s = max(due_ms - self._now_ms(), 0) / 1000
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self.take, Timer())
-
-    async def _ask(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
+    def _send(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
         """Sends a request. Closes the connection if no response comes within the heartbeat interval, as Kafka does."""
 
         def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
@@ -114,10 +99,7 @@ class LifecycleTasks:
                     request.offline_log_dirs = []
             return request, version
 
-        response = None
-        try:
-            async with asyncio.timeout(self.machine.config.heartbeat_interval_ms / 1000):
-                response = await self._channel.ask(make)
-        except TimeoutError:
-            self._channel.close()
+        self.requests.send(make, self.machine.config.heartbeat_interval_ms / 1000)
+
+    def _answered(self, response: Any) -> None:
         asyncio.get_running_loop().call_soon(self.take, Answered(response))

@@ -73,9 +73,9 @@ class KraftFamilies:
         text = "The offset of the last committed record that this controller knows."
         yield gauge(f"{CONTROLLER}_LastCommittedRecordOffset", text, controller.committed - 1)
         text = "How often this controller has seen a controller become active."
-        yield gauge(f"{CONTROLLER}_NewActiveControllersCount", text, metrics.new_leaders)
+        yield gauge(f"{CONTROLLER}_NewActiveControllersCount", text, metrics.elections.new_leaders)
         text = "Events that this controller has begun to handle."
-        yield gauge(f"{CONTROLLER}_EventQueueOperationsStartedCount", text, metrics.processing_time.count)
+        yield gauge(f"{CONTROLLER}_EventQueueOperationsStartedCount", text, metrics.events.processing_time.count)
         text = "Requests and tasks that failed because of a bug of the controller, and wrote nothing."
         yield gauge(f"{CONTROLLER}_MetadataErrorCount", text, metrics.faults)
 

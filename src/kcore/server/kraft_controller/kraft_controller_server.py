@@ -15,7 +15,7 @@ from typing import Any, Self
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.controller import KraftController
 from kcore.controller.kraft.departures import KILLED_LEADERS
-from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_context import RaftView, RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks, LogLine, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
@@ -78,7 +78,8 @@ class KraftServer:
         raft = replace(raft, elects_when_refused=KILLED_LEADERS not in config.kafka_way, check_data=check_data)
         self.clock, dice = Clock(), SystemRandom()
         edge = Clocks(self.clock.now_ms, wall_ms), JavaRandom(dice.getrandbits(48)), random_directory_id
-        self.controller = KraftController(config, bootstrap, all_tasks(config), *edge)
+        view = RaftView(kraft_version_problem=self._why_no_kraft_version)
+        self.controller = KraftController(config, bootstrap, all_tasks(config), *edge, view)
         self._has_loaded = False
         self._faults = BoundedLog(logger)  # Bounded, because a client can repeat a request that fails.
         self._timer = DeadlineTimer(self.clock, self._timed)
@@ -103,7 +104,6 @@ class KraftServer:
         random, protocol = Random(dice.getrandbits(48)), PROTOCOLS.index(security.protocol)
         own = raft, self.node, self.controller
         self._registration = Registration(*own, random, protocol, security.outgoing())
-        self.controller.raft.kraft_version_problem = self._why_no_kraft_version
 
     def _hooks(self) -> RuntimeHooks:
         return RuntimeHooks(

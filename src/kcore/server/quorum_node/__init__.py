@@ -8,6 +8,7 @@
 - `quorum_request_handlers.py`: passes requests to the node. `pending_requests.py`: requests that wait for its answer.
 - `peers.py`: sends the node's requests to other nodes.
 - `answer_loop.py`, `observer_feed.py`: the compiled loop that answers observers' fetches, and its updates.
+- `fetch_templates.py`, `leader_log.py`: the answers' templates and records that the loop gets.
 - `features.py`: UpdateFeatures without a controller. `workload.py`: a state machine that appends records at a rate.
 - `directory_watch.py`, `foreign_clusters.py`: log a lost log directory, and nodes of other clusters.
 - `describe.py`, `snapshot_pieces.py`: requests of clients: DescribeQuorum and FetchSnapshot.

@@ -14,7 +14,7 @@ from kcore.server.metrics import metric_families
 from kcore.server.metrics.metric_families import Collect, Family, counter, gauge, gauges, histogram
 from kcore.server.metrics.watched_loop import current_watched_loop
 from kcore.server.quorum_node.directory_watch import DirectoryWatch
-from kcore.server.quorum_node.quorum_metrics import QuorumMetrics
+from kcore.server.quorum_node.quorum_metrics import EventMetrics, QuorumMetrics, SnapshotMetrics
 from kcore.server.quorum_node.quorum_runtime import QuorumRuntime
 from kcore.server.quorum_node.quorum_server import QuorumServer
 
@@ -31,8 +31,8 @@ def quorum_families(runtime: QuorumRuntime, network: Metrics, *, is_ready: bool)
     return [
         *_of_node(runtime.node),
         *_of_records(runtime.metrics, at_s),
-        *_of_events(runtime.metrics, at_s),
-        *_of_snapshots(runtime.metrics, at_s),
+        *_of_events(runtime.metrics.events, at_s),
+        *_of_snapshots(runtime.metrics.snapshots, at_s),
         *_of_directory(runtime.directory),
         metric_families.ready(is_ready),
         *metric_families.of_loop(loop, at_s),
@@ -94,15 +94,15 @@ def _of_node(node: RaftNode) -> Iterable[Family]:
 
 def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
     for kind, what, records in (
-        ("append", "appended as the leader", metrics.appended),
-        ("fetch", "fetched from the leader", metrics.fetched),
+        ("append", "appended as the leader", metrics.log.appended),
+        ("fetch", "fetched from the leader", metrics.log.fetched),
     ):
         text = f"Records a second {what}, of the last 30 to 60 s."
         yield gauge(f"{RAFT}_{kind}_records_rate", text, records.recent.rate(at_s))
         yield counter(f"kcore_raft_{kind}_records", f"Records {what}.", records.count)
     for kind, what, duration in (
-        ("commit", "from an append of this leader to its commit", metrics.commits),
-        ("election", "from this node's candidacy until a leader was known", metrics.elections),
+        ("commit", "from an append of this leader to its commit", metrics.log.commits),
+        ("election", "from this node's candidacy until a leader was known", metrics.elections.latency),
     ):
         text = f"Time in ms {what}, of the last 30 to 60 s"
         yield gauge(
@@ -113,28 +113,28 @@ def _of_records(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
         )
         yield histogram(f"kcore_raft_{kind}_seconds", f"Time {what}.", duration)
     text = "Flushes of the log, in ms."
-    yield histogram("kafka_log_LogFlushStats_LogFlushRateAndTimeMs", text, metrics.flushes, metric_families.MS)
+    yield histogram("kafka_log_LogFlushStats_LogFlushRateAndTimeMs", text, metrics.log.flushes, metric_families.MS)
 
 
-def _of_events(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
+def _of_events(events: EventMetrics, at_s: float) -> Iterable[Family]:
     manager = "kafka_controller_ControllerEventManager"
     text = "From the start of the event loop's turn to the handling of an event, in ms."
-    yield histogram(f"{manager}_EventQueueTimeMs", text, metrics.queue_time, metric_families.MS)
+    yield histogram(f"{manager}_EventQueueTimeMs", text, events.queue_time, metric_families.MS)
     text = "Handling of events, in ms."
-    yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, metrics.processing_time, metric_families.MS)
+    yield histogram(f"{manager}_EventQueueProcessingTimeMs", text, events.processing_time, metric_families.MS)
     loop = current_watched_loop()
     if loop is not None:
         text = "Share of the last 30 to 60 s that the event loop waited."
         yield gauge(f"{manager}_AvgIdleRatio", text, loop.idle_ratio)
     what = "How long an event blocked the event loop, by kind"
-    yield metric_families.histograms("kcore_event_seconds", f"{what}.", "kind", metrics.events)
-    yield from metric_families.longest("kcore_event", what, "kind", metrics.events, at_s)
+    yield metric_families.histograms("kcore_event_seconds", f"{what}.", "kind", events.by_kind)
+    yield from metric_families.longest("kcore_event", what, "kind", events.by_kind, at_s)
     text = "How long the state machine blocked the event loop in an event: applied records, performed outputs."
-    yield histogram("kcore_state_machine_seconds", text, metrics.state_machine)
+    yield histogram("kcore_state_machine_seconds", text, events.state_machine)
 
 
-def _of_snapshots(metrics: QuorumMetrics, at_s: float) -> Iterable[Family]:
-    snapshots, emitter = metrics.snapshots, "kafka_server_SnapshotEmitter"
+def _of_snapshots(snapshots: SnapshotMetrics, at_s: float) -> Iterable[Family]:
+    emitter = "kafka_server_SnapshotEmitter"
     text = "Bytes of the latest snapshot that this process wrote."
     yield gauge(f"{emitter}_LatestSnapshotGeneratedBytes", text, snapshots.latest_bytes)
     if snapshots.latest_s is not None:

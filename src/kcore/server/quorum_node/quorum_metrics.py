@@ -39,54 +39,49 @@ class SnapshotMetrics:
 
 
 @dataclass(slots=True)
-class QuorumMetrics:
-    """Metrics of one process since its start.
+class EventMetrics:
+    """How long events blocked the event loop: each from its call to the last effect performed.
 
-    `events`: by kind, how long each event blocked the event loop, from its call to the last effect performed. A
-    request's kind is its API, a response's is its name such as "FetchResponse". Periodic tasks have Kafka's names. A
-    long decision that continues has a kind such as "CreateTopics continued".
+    `by_kind`: a request's kind is its API, a response's is its name such as "FetchResponse". Periodic tasks have
+    Kafka's names. A long decision that continues has a kind such as "CreateTopics continued".
     """
 
-    events: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
+    by_kind: defaultdict[str, Duration] = field(default_factory=lambda: defaultdict(Duration))
     # The state machine's share of these times: it applies committed records, and the server performs the outputs.
     state_machine: Duration = field(default_factory=Duration)
     queue_time: Duration = field(default_factory=Duration)  # From the start of the loop's turn to the event's call.
     processing_time: Duration = field(default_factory=Duration)  # All events together.
-    flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
-    commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
-    elections: Duration = field(default_factory=Duration)  # From this node's candidacy until a leader was known.
-    appended: Records = field(default_factory=Records)  # As the leader.
-    fetched: Records = field(default_factory=Records)  # As a follower.
-    snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
-    new_leaders: int = 0  # How often a leader became known.
-    faults: int = 0  # Events that failed because of a bug, and wrote nothing.
-    _log_end: int | None = None  # None before the first event.
-    _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
-    _electing_since_s: float | None = None
 
-    def took(self, kind: str, begin_s: float, machine_s: float, end_s: float, turn_begin_s: float | None) -> None:
+    def add(self, kind: str, begin_s: float, machine_s: float, end_s: float, turn_begin_s: float | None) -> None:
         """Counts an ended event; `machine_s`: when the state machine began, `turn_begin_s`: when the turn did."""
-        self.events[kind].add(end_s - begin_s, end_s)
+        self.by_kind[kind].add(end_s - begin_s, end_s)
         self.processing_time.add(end_s - begin_s, end_s)
         self.state_machine.add(end_s - machine_s, end_s)
         if turn_begin_s is not None:
             self.queue_time.add(begin_s - turn_begin_s, begin_s)
 
-    def parsed_file(self, node: RaftNode, at_s: float) -> None:
-        """Updates the figures of the log and of the election; called after each event."""
+
+@dataclass(slots=True)
+class LogMetrics:
+    """Appends to the log of this node, with their flushes and commits."""
+
+    flushes: Duration = field(default_factory=Duration)  # Flushes of the log, on a thread of their own.
+    commits: Duration = field(default_factory=Duration)  # A leader's appends, until they were committed.
+    appended: Records = field(default_factory=Records)  # As the leader.
+    fetched: Records = field(default_factory=Records)  # As a follower.
+    _end: int | None = None  # None before the first event.
+    _uncommitted: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=MOST_APPENDS))
+
+    def follow(self, node: RaftNode, at_s: float) -> None:
+        """Counts new records and commits; called after each event."""
         end = node.log.end_offset
-        if end != self._log_end:
+        if end != self._end:
             self._log_moved(end, node.leads, at_s)
         if self._uncommitted:
             self._time_commits(node, at_s)
-        is_electing = isinstance(node.quorum.state, (Candidate, Prospective))
-        if is_electing is (self._electing_since_s is None):
-            if not is_electing and self._electing_since_s is not None:
-                self.elections.add(at_s - self._electing_since_s, at_s)
-            self._electing_since_s = at_s if is_electing else None
 
     def _log_moved(self, end: int, leads: bool, at_s: float) -> None:
-        before, self._log_end = self._log_end, end
+        before, self._end = self._end, end
         if before is None or end <= before:  # The first event, or a truncated log.
             return
         count = end - before
@@ -104,3 +99,36 @@ class QuorumMetrics:
         while self._uncommitted and self._uncommitted[0][0] <= committed:
             _, appended_s = self._uncommitted.popleft()
             self.commits.add(at_s - appended_s, at_s)
+
+
+@dataclass(slots=True)
+class ElectionMetrics:
+    """Elections of this node, and new leaders."""
+
+    latency: Duration = field(default_factory=Duration)  # From this node's candidacy until a leader was known.
+    new_leaders: int = 0  # How often a leader became known.
+    _since_s: float | None = None  # When the candidacy began; None: this node is no candidate.
+
+    def follow(self, node: RaftNode, at_s: float) -> None:
+        """Counts an election that has ended; called after each event."""
+        is_electing = isinstance(node.quorum.state, (Candidate, Prospective))
+        if is_electing is (self._since_s is None):
+            if not is_electing and self._since_s is not None:
+                self.latency.add(at_s - self._since_s, at_s)
+            self._since_s = at_s if is_electing else None
+
+
+@dataclass(slots=True)
+class QuorumMetrics:
+    """Metrics of one process since its start."""
+
+    events: EventMetrics = field(default_factory=EventMetrics)
+    log: LogMetrics = field(default_factory=LogMetrics)
+    elections: ElectionMetrics = field(default_factory=ElectionMetrics)
+    snapshots: SnapshotMetrics = field(default_factory=SnapshotMetrics)
+    faults: int = 0  # Events that failed because of a bug, and wrote nothing.
+
+    def follow(self, node: RaftNode, at_s: float) -> None:
+        """Updates the metrics of the log and of the elections; called after each event."""
+        self.log.follow(node, at_s)
+        self.elections.follow(node, at_s)

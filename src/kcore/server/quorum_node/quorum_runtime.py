@@ -90,7 +90,7 @@ class QuorumRuntime:
         self._timer = DeadlineTimer(self.clock, self._timed)
         client_id = f"raft-client-{config.node_id}"
         peers = QuorumPeers(config.level, client_id, self._responded, self._refused, security.outgoing())
-        flusher = LogFlusher(log, self._flushed, self.lifetime, self.metrics.flushes)
+        flusher = LogFlusher(log, self._flushed, self.lifetime, self.metrics.log.flushes)
         self._effects = NodeEffects(elections, peers, flusher)
 
     async def __aenter__(self) -> Self:
@@ -178,8 +178,8 @@ class QuorumRuntime:
     def measure(self, kind: str, begin_s: float, machine_s: float | None = None) -> None:
         """Records how long an event that began at `begin_s` blocked the event loop."""
         end_s, loop = time.monotonic(), current_watched_loop()
-        self.metrics.took(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
-        self.metrics.parsed_file(self.node, end_s)
+        self.metrics.events.add(kind, begin_s, machine_s or end_s, end_s, None if loop is None else loop.turn_begin_s)
+        self.metrics.follow(self.node, end_s)
 
     def _start(self, now_ms: int) -> list[Effect]:
         effects = self.node.start(self._effects.elections.read(), now_ms)
@@ -212,7 +212,7 @@ class QuorumRuntime:
                     self.lifetime.stopped.set()
                 case Committed() | LeaderChanged() | SnapshotLoaded():
                     if isinstance(effect, LeaderChanged):
-                        self.metrics.new_leaders += effect.leader_id >= 0
+                        self.metrics.elections.new_leaders += effect.leader_id >= 0
                         self._effects.log_leader(effect)
                     self._hooks.on_machine_effect(effect)
                     self._machine.note(effect)

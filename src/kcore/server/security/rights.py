@@ -125,7 +125,7 @@ class Rights:
     def _of_topic(self, operation: int, name: str) -> bool:
         return self.allows(operation, TOPIC, name)
 
-    def _alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
+    def alter_configs(self, request: AlterConfigsRequest | IncrementalAlterConfigsRequest) -> Checked:
         """Keeps the resources whose settings the client may alter.
 
         The client needs ALTER_CONFIGS on the topic or group itself, and for every other resource on the cluster.
@@ -143,7 +143,7 @@ class Rights:
         left = type(request)(resources=kept, validate_only=request.validate_only)
         return Checked(left, not kept, lambda response: response.responses.extend(results))
 
-    def _describe_configs(self, request: DescribeConfigsRequest) -> Checked:
+    def describe_configs(self, request: DescribeConfigsRequest) -> Checked:
         """Keeps the resources whose settings the client may describe.
 
         The client needs DESCRIBE_CONFIGS on the topic or group itself, and for every other resource on the cluster.

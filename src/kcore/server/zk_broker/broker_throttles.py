@@ -11,14 +11,14 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT
-from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 BROKERS: Final = f"{znodes.CONFIG}/brokers"
 
 
-class BrokerThrottlesWatcher(NotificationWatcher):
+class BrokerThrottles:
     """Follows the settings of one broker, and applies its limits to the throttled replicas."""
 
     subject = "throttles of brokers"
@@ -26,11 +26,11 @@ class BrokerThrottlesWatcher(NotificationWatcher):
     parents = (znodes.CONFIG_CHANGES,)
 
     def __init__(self, zookeeper: ZookeeperClient, manager: ReplicaManager) -> None:
-        super().__init__(zookeeper)
+        self._zookeeper = zookeeper
         self._manager = manager
         self._names = str(manager.broker_id), DEFAULT
 
-    async def _read_all(self) -> None:
+    async def read_all(self) -> None:
         paths = [f"{BROKERS}/{each}" for each in self._names]
         layers: list[Mapping[str, str]] = []
         for path, node in zip(paths, await self._zookeeper.read_nodes(paths), strict=True):
@@ -40,6 +40,6 @@ class BrokerThrottlesWatcher(NotificationWatcher):
                 logger.warning("%s; until the znode is repaired, the broker has no throttle from it", error)
         self._manager.quotas.set_limits(*layers)
 
-    async def _read_changed(self, notifications: list[Notification]) -> None:
+    async def read_changed(self, notifications: list[Notification]) -> None:
         if {f"brokers/{each}" for each in self._names} & {*changed_entities(notifications)}:
-            await self._read_all()
+            await self.read_all()

@@ -74,7 +74,7 @@ class BrokerMigration:
     async def __aenter__(self) -> Self:
         async with self._closing.pop_all() as stack:
             await stack.enter_async_context(self._observer)
-            stack.push_async_callback(self._lifecycle.close)
+            stack.push_async_callback(self._lifecycle.requests.close)
             self._lifecycle.take(Started())
             self._closing = stack.pop_all()
         return self

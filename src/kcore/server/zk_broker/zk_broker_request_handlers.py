@@ -113,4 +113,6 @@ class ZkBrokerRequestHandlers:
             row = table.brokers.row(controller_id)
             endpoints, rack = tuple(table.brokers.endpoints[row]), table.brokers.racks[row]
         controller = LiveBroker(controller_id, endpoints, rack)
-        return ClusterView(table, listener, controller, self._logs.cluster_id, offline=cluster.offline_replicas)
+        return ClusterView(
+            table, listener, controller, self._logs.directories.cluster_id, offline=cluster.offline_replicas
+        )

@@ -98,9 +98,7 @@ class ZkBrokerServer:
             self.link, self.runtime = self._new_runtime(manager, logs, ordinary_topics)
             self.handlers = self._new_handlers(log_dirs)
             self.listening = BrokerListening(listener_settings.listeners, self.handlers, self.link, audit)
-            self._registration = ZkRegistration(
-                *(self._zookeeper, manager, self.watched.topics, self.listening), rack, session_s
-            )
+            self._registration = ZkRegistration(*(self._zookeeper, manager, self.listening), rack, session_s)
             self._closing = AsyncExitStack()
             self._closing.enter_context(opened.pop_all())
 
@@ -147,9 +145,9 @@ class ZkBrokerServer:
             has_tokens = self._settings.tokens.secret_key is not None
             for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
                 await self._zookeeper.make_path(path)
-            self.logs.claim(self.manager.broker_id, await cluster_id_in(self._zookeeper))
+            self.logs.directories.claim(self.manager.broker_id, await cluster_id_in(self._zookeeper))
             if self._migration is not None:
-                self.logs.identify_migrating(self._metadata_dir)
+                self.logs.directories.identify_migrating(self._metadata_dir)
             for watcher in self.watched:
                 await watcher.open()
             forwarding = None
@@ -162,9 +160,8 @@ class ZkBrokerServer:
                 stack.callback(forwarding.close)
             tasks = self.runtime.tasks
             self.runtime.begin()
-            tasks.begin(self.watched.topics.follow_changes(), "topics' configurations")
             for watcher in self.watched:
-                tasks.begin(watcher.follow(), watcher.subject)
+                tasks.begin(watcher.follow(), watcher.data.subject)
             stack.push_async_callback(self.runtime.close)
             self._closing = stack.pop_all()
         return self
@@ -239,11 +236,10 @@ class ZkBrokerServer:
         """Registers with the quorum, too."""
         if self._migration is None:
             return
-        ids = {each.path: each.directory_id for each in self.logs.directories if each.directory_id is not None}
-        node = MigratingNode(
-            *(self.manager.config, self.logs.cluster_id, self._registration.endpoints, self._registration.rack),
-            *(ids, self._metadata_dir),
-        )
+        directories, own = self.logs.directories, self._registration
+        ids = {each.path: each.directory_id for each in directories if each.directory_id is not None}
+        config, metadata_dir = self.manager.config, self._metadata_dir
+        node = MigratingNode(config, directories.cluster_id, own.endpoints, own.rack, ids, metadata_dir)
         await self.link.begin_migration(BrokerMigration(self._migration, node, now_ms), stack)
 
     def _session_changed(self, event: SessionEvent) -> None:

@@ -61,7 +61,7 @@ class ZkLink:
         self.migration = migration
         self._control.kraft_broker_epoch = lambda: migration.broker_epoch
         self._manager.fetch_epoch = lambda: UNKNOWN_BROKER_EPOCH
-        if len(self._logs.online) < len(self._logs.directories):
+        if len(self._logs.directories.online) < len(self._logs.directories):
             self.report_failed_directories()
 
     @property
@@ -90,7 +90,7 @@ class ZkLink:
         failed = [each.path for each in self._logs.directories if each.failed is not None]
         if self.migration is not None and (why := self.migration.why_failed(failed)) is not None:
             self._tasks.stop(why)
-        elif self._logs.online:
+        elif self._logs.directories.online:
             self._tasks.begin(self._notify_controller_of_failure(), "notification of a log directory failure")
         else:
             self._tasks.stop("no log directory is left")

@@ -16,7 +16,6 @@ from kcore.metadata.zookeeper.znode_operations import Create
 from kcore.server.broker.broker_listening import BrokerListening
 from kcore.server.broker.controller_requests import AGAIN_S
 from kcore.server.clock import wall_ms
-from kcore.server.zk_broker.topic_settings import TopicSettingsWatch
 from kcore.types import Uuid
 from kcore.zookeeper.client import ZookeeperClient
 from kcore.zookeeper.registration import register_broker
@@ -31,13 +30,12 @@ class ZkRegistration:
         self,
         zookeeper: ZookeeperClient,
         manager: ReplicaManager,
-        topics: TopicSettingsWatch,
         listening: BrokerListening,
         rack: str | None,
         session_s: float,
     ) -> None:
         """`listening` is open before the broker registers. `session_s`: the time-out of the session in seconds."""
-        self._zookeeper, self._manager, self._topics = zookeeper, manager, topics
+        self._zookeeper, self._manager = zookeeper, manager
         self._listening, self.rack, self.session_s = listening, rack, session_s
 
     @property
@@ -68,11 +66,10 @@ class ZkRegistration:
         logger.info("broker %s is registered with epoch %s at %s", config.broker_id, epoch, addresses)
 
     async def register_again(self) -> None:
-        """Registers in a new session, and reads the topics' settings again."""
+        """Registers in a new session."""
         while True:
             with suppress(ZookeeperError):
                 await self.register()
-                await self._topics.begin()
                 return
             await asyncio.sleep(AGAIN_S)
 

@@ -5,7 +5,7 @@ Source: ControllerChannelManager and RequestSendThread of 3.9.1.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
@@ -130,6 +130,16 @@ class Unacknowledged(NamedTuple):
     partitions: int
 
 
+class Shared(NamedTuple):
+    """Settings and caches that all channels of one controller share."""
+
+    client_id: str
+    on_answer: OnAnswer
+    metrics: ControllerMetrics
+    fanouts: Fanouts
+    security: Callable[[], Security] | None  # TLS and SASL for new connections; None: the listener is plaintext.
+
+
 class BrokerChannel:
     """The outbox and the connection of one incarnation of a broker.
 
@@ -137,30 +147,16 @@ class BrokerChannel:
     The channel is the `Reply` of its requests: the connection calls `set_result` or `set_exception`.
     """
 
-    def __init__(
-        self,
-        broker_id: int,
-        broker_epoch: int,
-        endpoint: Endpoint,
-        client_id: str,
-        on_answer: OnAnswer,
-        metrics: ControllerMetrics,
-        outbox: Outbox,
-        fanouts: Fanouts,
-        security: Callable[[], Security] | None = None,
-    ) -> None:
-        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+    def __init__(self, broker_id: int, broker_epoch: int, endpoint: Endpoint, outbox: Outbox, shared: Shared) -> None:
+        self.broker_id, self.broker_epoch, self._endpoint = broker_id, broker_epoch, endpoint
         self.busy_since_s: float | None = None  # No request without a response is older; None if all have one.
-        self.alarmed_s: float | None = None  # Since when LeaderAndIsr has no response, if an alarm was raised.
-        self._endpoint, self._client_id, self._on_answer, self._metrics = endpoint, client_id, on_answer, metrics
-        self._outbox, self._fanouts, self._security = outbox, fanouts, security
+        self._outbox, self._shared = outbox, shared
         self._sent: Order | None = None
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._again: asyncio.Handle | None = None  # The scheduled call of `_go_on`.
         self._last_error = ""  # The last error of the request that is being sent.
         self._closed = False
-        self._loop = asyncio.get_running_loop()
 
     def __len__(self) -> int:
         return len(self._outbox) + (self._sent is not None)
@@ -171,14 +167,13 @@ class BrokerChannel:
 
     def send(self, request: ControlRequest) -> None:
         """Queues a request after all earlier ones; requests that wait are merged."""
-        now_s = self._loop.time()
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
         self._outbox.add(request, now_s)
         if self.busy_since_s is None:
             self.busy_since_s = now_s
         if self._sent is None and self._again is None:
-            self._again = self._loop.call_soon(
-                self._go_on
-            )  # Later, because more requests of the same event may follow.
+            self._again = loop.call_soon(self._go_on)  # Later, because more requests of the same event may follow.
 
     def unacknowledged(self) -> Unacknowledged | None:
         """The LeaderAndIsr requests without a response; None if there are none."""
@@ -207,21 +202,21 @@ class BrokerChannel:
 
     def _go_on(self) -> None:
         """Sends the request that has no response again, or the next request."""
-        self._again = None
+        loop, self._again = asyncio.get_running_loop(), None
         if self._sent is None:
             waiting = self._outbox.next()
             if waiting is None:
                 self.busy_since_s = None
                 return
-            self._sent = Order(waiting.request, self._fanouts.of(waiting.request), waiting.since_s)
+            self._sent = Order(waiting.request, self._shared.fanouts.of(waiting.request), waiting.since_s)
             self._last_error = ""
-            now_s = self._loop.time()
-            self._metrics.request_queue_time.add(now_s - waiting.since_s, now_s)
+            now_s = loop.time()
+            self._shared.metrics.request_queue_time.add(now_s - waiting.since_s, now_s)
         if self._connection is not None and self._connection.ends_soon:
             self._connection.abort()  # Nothing is in flight.
             self._connection = None
         if self._connection is None:
-            self._connecting = self._loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
+            self._connecting = loop.create_task(self._connect(), name=f"connect to broker {self.broker_id}")
         else:
             self._write(self._connection, self._sent)
 
@@ -230,8 +225,8 @@ class BrokerChannel:
         try:
             connection = await connect(
                 *(host, port),
-                client_id=self._client_id,
-                security=None if self._security is None else self._security(),
+                client_id=self._shared.client_id,
+                security=None if self._shared.security is None else self._shared.security(),
                 limits=LIMITS,
                 ask_versions=False,
             )
@@ -261,19 +256,19 @@ class BrokerChannel:
         if str(error) != self._last_error:  # Each reason is logged once.
             self._last_error = str(error)
             logger.info("%s: %s; the request is sent again every %s s", self, error, BACKOFF_S)
-        self._metrics.request_retries += 1
+        self._shared.metrics.request_retries += 1
         if self._connection is not None:
             self._connection.abort()
             self._connection = None
-        self._again = self._loop.call_later(BACKOFF_S, self._go_on)
+        self._again = asyncio.get_running_loop().call_later(BACKOFF_S, self._go_on)
 
     def set_result(self, body: memoryview, /) -> None:
         """Handles the broker's response, and sends the next request at once."""
         order = self._sent
         assert order is not None
-        now_s = self._loop.time()
+        now_s = asyncio.get_running_loop().time()
         name = name_of(order.fanout.message, order.fanout.version)
-        self._metrics.requests[name].add(now_s - order.since_s, now_s)
+        self._shared.metrics.requests[name].add(now_s - order.since_s, now_s)
         self._sent = None
         try:
             self._read(order, body)
@@ -294,7 +289,7 @@ class BrokerChannel:
             return
         if error_code := response.error_code:
             logger.error("%s: %s to %s", self, error_name(error_code), order)
-        self._on_answer(order.request, self.broker_id, self.broker_epoch, response)
+        self._shared.on_answer(order.request, self.broker_id, self.broker_epoch, response)
 
 
 def decode_all(message: type[Message], version: int, body: bytes) -> Message:
@@ -304,6 +299,39 @@ def decode_all(message: type[Message], version: int, body: bytes) -> Message:
 
 
 decode_shared = lru_cache(maxsize=64)(decode_all)  # Equal responses share one object, which is never mutated.
+
+
+class AcknowledgementAlarms:
+    """Alarms about brokers that do not respond to LeaderAndIsr in time: one until the broker has caught up."""
+
+    def __init__(self, metrics: ControllerMetrics, alarm_s: float) -> None:
+        """`alarm_s`: the time limit for responses."""
+        self._metrics, self._alarm_s = metrics, alarm_s
+        self._since_s = WeakKeyDictionary[BrokerChannel, float]()  # Since when LeaderAndIsr has no response.
+
+    def check(self, channels: Iterable[BrokerChannel], now_s: float) -> None:
+        """Raises new alarms, and ends those of brokers that have caught up."""
+        late = 0
+        for channel in channels:
+            since_s = self._since_s.get(channel) if self._since_s else None
+            is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
+            if is_quick and since_s is None:
+                continue  # The usual case for thousands of channels.
+            open_ = channel.unacknowledged()
+            if open_ is None or now_s - open_.since_s < self._alarm_s:
+                if since_s is not None:
+                    logger.info("%s has caught up, after %.1f s", channel, now_s - since_s)
+                    del self._since_s[channel]
+                continue
+            late += 1
+            if since_s is None:
+                self._since_s[channel] = open_.since_s
+                self._metrics.alarms += 1
+                logger.error(
+                    "ALARM: %s has not acknowledged LeaderAndIsr of %s partitions for %.1f s; %s requests wait",
+                    *(channel, f"{open_.partitions:,}", now_s - open_.since_s, len(channel)),
+                )
+        self._metrics.unacknowledged_brokers = late
 
 
 class BrokerChannels:
@@ -322,9 +350,9 @@ class BrokerChannels:
 
         `security`: TLS and SASL for new connections; None: the listener is plaintext.
         """
-        self._client_id, self._listener, self._on_answer, self._metrics = client_id, listener, on_answer, metrics
-        self._alarm_s, self._security = alarm_s, security
-        self._merges, self._fanouts = SharedMerges(), Fanouts()
+        self._shared = Shared(client_id, on_answer, metrics, Fanouts(), security)
+        self._listener, self._merges = listener, SharedMerges()
+        self._alarms = AcknowledgementAlarms(metrics, alarm_s)
         self._channels: dict[int, BrokerChannel] = {}
         self._kept: tuple[bytes, ...] = ()  # The brokers in the last call of `keep_only`.
         self._closed: set[asyncio.Task[object]] = set()
@@ -357,11 +385,9 @@ class BrokerChannels:
         if endpoint is None:
             return None
         self._close(broker_id)
-        options = self._client_id, self._on_answer, self._metrics
-        channel = BrokerChannel(
-            broker_id, epoch, endpoint, *options, Outbox(self._merges), self._fanouts, self._security
+        channel = self._channels[broker_id] = BrokerChannel(
+            broker_id, epoch, endpoint, Outbox(self._merges), self._shared
         )
-        self._channels[broker_id] = channel
         return channel
 
     def _endpoint(self, broker_id: int, epoch: int, brokers: BrokerTable) -> Endpoint | None:
@@ -386,27 +412,8 @@ class BrokerChannels:
                 self._close(broker_id)
 
     def check_acknowledgements(self, now_s: float) -> None:
-        """Raises an alarm for a broker that does not respond to LeaderAndIsr in time: one until it has caught up."""
-        late = 0
-        for channel in self._channels.values():
-            is_quick = channel.busy_since_s is None or now_s - channel.busy_since_s < self._alarm_s
-            if is_quick and channel.alarmed_s is None:
-                continue  # The usual case for thousands of channels.
-            open_ = channel.unacknowledged()
-            if open_ is None or now_s - open_.since_s < self._alarm_s:
-                if channel.alarmed_s is not None:
-                    logger.info("%s has caught up, after %.1f s", channel, now_s - channel.alarmed_s)
-                    channel.alarmed_s = None
-                continue
-            late += 1
-            if channel.alarmed_s is None:
-                channel.alarmed_s = open_.since_s
-                self._metrics.alarms += 1
-                logger.error(
-                    "ALARM: %s has not acknowledged LeaderAndIsr of %s partitions for %.1f s; %s requests wait",
-                    *(channel, f"{open_.partitions:,}", now_s - open_.since_s, len(channel)),
-                )
-        self._metrics.unacknowledged_brokers = late
+        """Raises an alarm for each broker that does not respond to LeaderAndIsr in time."""
+        self._alarms.check(self._channels.values(), now_s)
 
     def close(self) -> None:
         """Closes all channels and drops their requests, because the controller is not active any more."""

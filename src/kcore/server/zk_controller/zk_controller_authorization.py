@@ -60,9 +60,9 @@ class ZkControllerAuthorization(Rights):
             case DeleteTopicsRequest():
                 return self._delete_topics(request, name_of)
             case AlterConfigsRequest() | IncrementalAlterConfigsRequest():
-                return self._alter_configs(request)
+                return self.alter_configs(request)
             case DescribeConfigsRequest():
-                return self._describe_configs(request)
+                return self.describe_configs(request)
         return Checked(request)
 
     def _create_topics(self, request: CreateTopicsRequest) -> Checked:

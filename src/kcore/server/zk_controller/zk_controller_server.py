@@ -57,11 +57,11 @@ from kcore.server.zk_controller.event_queue import EventQueue, Reelect, Stop
 from kcore.server.zk_controller.zk_controller_listener_settings import OPEN, ZkControllerListenerSettings, endpoints_at
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 from kcore.server.zk_controller.zk_controller_request_handlers import ZkControllerRequestHandlers, is_exempt
-from kcore.server.zk_node.acl_watcher import AclWatcher
-from kcore.server.zk_node.client_quotas import AddressQuotasWatcher, ClientQuotasWatcher
-from kcore.server.zk_node.credentials import CredentialsWatcher
+from kcore.server.zk_node.acl_reader import AclReader
+from kcore.server.zk_node.client_quotas import ZkAddressQuotas, ZkClientQuotas
+from kcore.server.zk_node.credentials import ZkCredentials
 from kcore.server.zk_node.document_routing import DocumentRouting
-from kcore.server.zk_node.notification_watcher import NotificationWatcher
+from kcore.server.zk_node.notification_watcher import NotificationWatcher, NotifiedData
 from kcore.server.zk_node.relay import Address
 from kcore.types import Uuid
 from kcore.wire.columns import Columns
@@ -91,7 +91,7 @@ def _log(notice: Notice, of_requests: Mapping[str, BoundedLog]) -> None:
             logger.debug("%s", line)
 
 
-def _throttle(config: ControllerConfig, quotas: ClientQuotasWatcher) -> RequestThrottle:
+def _throttle(config: ControllerConfig, quotas: ZkClientQuotas) -> RequestThrottle:
     return RequestThrottle(quotas, now_ms, is_exempt, config.quota_window_num, config.quota_window_size_seconds)
 
 
@@ -136,14 +136,14 @@ class ControllerServer:
             zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed
         )
         authorizer = None if config.authorizer is None else AclAuthorizer(config.authorizer, self._acls)
-        self._credentials = CredentialsWatcher(self._zookeeper, config.delegation_token_secret_key)
-        self._address_quotas = AddressQuotasWatcher(self._zookeeper)
-        quotas = ClientQuotasWatcher(self._zookeeper)
-        self._watchers: list[NotificationWatcher] = [self._address_quotas, quotas]
+        self._credentials = ZkCredentials(self._zookeeper, config.delegation_token_secret_key)
+        self._address_quotas = ZkAddressQuotas(self._zookeeper)
+        quotas = ZkClientQuotas(self._zookeeper)
+        users = [self._credentials] if listener_settings.has_users else []
+        followed: list[NotifiedData] = [self._address_quotas, quotas, *users]
         if authorizer is not None:
-            self._watchers.append(AclWatcher(self._zookeeper, self._acls))
-        if listener_settings.has_users:
-            self._watchers.append(self._credentials)
+            followed.append(AclReader(self._zookeeper, self._acls))
+        self._watchers = [NotificationWatcher(self._zookeeper, each) for each in followed]
         is_routed = routing is not None and routing.is_on(config.inter_broker_protocol)
         self._handlers = ZkControllerRequestHandlers(
             *(self._queue.put, self._view, self._addresses, self.metrics, authorizer, wall_ms, audit),

@@ -14,7 +14,7 @@ from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_
 from kcore.node.rate_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from kcore.node.zk.admin.quotas import entity_of
 from kcore.node.zk.znode_quotas import ZnodeQuotas
-from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ USERS: Final = f"{znodes.CONFIG}/users"
 CLIENTS: Final = f"{znodes.CONFIG}/clients"
 
 
-class ClientQuotasWatcher(NotificationWatcher):
+class ZkClientQuotas:
     """Follows the quotas of users and clients; implements `kcore.server.security.request_throttle.Known`."""
 
     subject = "quotas of users and clients"
@@ -30,7 +30,7 @@ class ClientQuotasWatcher(NotificationWatcher):
     parents = (znodes.CONFIG_CHANGES,)
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
-        super().__init__(zookeeper)
+        self._zookeeper = zookeeper
         self._kept = ZnodeQuotas(REQUEST_PERCENTAGE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
         self.changes = 0
 
@@ -39,7 +39,7 @@ class ClientQuotasWatcher(NotificationWatcher):
         """The quotas by entity."""
         return self._kept.of
 
-    async def _read_all(self) -> None:
+    async def read_all(self) -> None:
         users, clients = await self._zookeeper.read_children([USERS, CLIENTS])
         places = [f"users/{user}/clients" for user in users or ()]
         below = await self._zookeeper.read_children([f"{znodes.CONFIG}/{each}" for each in places])
@@ -48,7 +48,7 @@ class ClientQuotasWatcher(NotificationWatcher):
         self._kept.of.clear()
         await self._read(paths)
 
-    async def _read_changed(self, notifications: list[Notification]) -> None:
+    async def read_changed(self, notifications: list[Notification]) -> None:
         await self._read(changed_entities(notifications))
 
     async def _read(self, paths: Iterable[str]) -> None:
@@ -70,7 +70,7 @@ RATE: Final = "connection_creation_rate"
 LOOPBACK: Final = {"localhost": "127.0.0.1"}  # The only host name with a quota.
 
 
-class AddressQuotasWatcher(NotificationWatcher):
+class ZkAddressQuotas:
     """Follows the quotas of addresses."""
 
     subject = "quotas of addresses"
@@ -78,19 +78,19 @@ class AddressQuotasWatcher(NotificationWatcher):
     parents = (znodes.CONFIG_CHANGES,)
 
     def __init__(self, zookeeper: ZookeeperClient) -> None:
-        super().__init__(zookeeper)
+        self._zookeeper = zookeeper
         self._rates: dict[str, float] = {}  # Connections a second, by address. The default quota has the key DEFAULT.
 
     def rate_of(self, address: str) -> float | None:
         """The quota of an address in connections a second, or else the default quota; None: unlimited."""
         return self._rates.get(address, self._rates.get(DEFAULT))
 
-    async def _read_all(self) -> None:
+    async def read_all(self) -> None:
         [names] = await self._zookeeper.read_children([IPS])
         self._rates.clear()
         await self._read(names or [])
 
-    async def _read_changed(self, notifications: list[Notification]) -> None:
+    async def read_changed(self, notifications: list[Notification]) -> None:
         parts = [each.partition("/") for each in changed_entities(notifications)]
         await self._read([name for kind, _, name in parts if kind == "ips" and is_znode_name(name)])
 

@@ -17,7 +17,7 @@ from kcore.net.security.sasl_mechanisms import Token
 from kcore.node.tokens import secret_of
 from kcore.node.zk.admin.scram import USERS
 from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
-from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -26,14 +26,14 @@ _NAMES: Final = tuple(mechanism.name for mechanism in MECHANISMS.values())
 Users = dict[tuple[str, str], ScramCredential]  # By mechanism and name.
 
 
-class CredentialsWatcher(NotificationWatcher):
+class ZkCredentials:
     """Follows the credentials in ZooKeeper; implements `Credentials` of `sasl_mechanisms.py`."""
 
     subject = "users and tokens"
 
     def __init__(self, zookeeper: ZookeeperClient, secret_key: str | None) -> None:
         """`secret_key`: delegation.token.secret.key; None: tokens are disabled."""
-        super().__init__(zookeeper)
+        self._zookeeper = zookeeper
         self._key = None if secret_key is None else secret_key.encode()
         self._users: Users = {}
         self._tokens: dict[str, Token] = {}
@@ -53,7 +53,7 @@ class CredentialsWatcher(NotificationWatcher):
         """The token with this id; None if there is none."""
         return self._tokens.get(token_id)
 
-    async def _read_all(self) -> None:
+    async def read_all(self) -> None:
         [users] = await self._zookeeper.read_children([USERS])
         tokens: list[str] | None = None
         if self._key is not None:
@@ -64,7 +64,7 @@ class CredentialsWatcher(NotificationWatcher):
         self._users = {key: value for key, value in self._users.items() if key[1] in names}
         self._tokens = {key: value for key, value in self._tokens.items() if key in (tokens or ())}
 
-    async def _read_changed(self, notifications: list[Notification]) -> None:
+    async def read_changed(self, notifications: list[Notification]) -> None:
         of_tokens = [each for each in notifications if each.parent == znode_tokens.CHANGES]
         tokens = dict.fromkeys(each.data.decode(errors="replace") for each in of_tokens)
         others = [each for each in notifications if each.parent != znode_tokens.CHANGES]

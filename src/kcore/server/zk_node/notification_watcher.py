@@ -1,13 +1,12 @@
-"""The base class of copies of data in ZooKeeper, which are read again when a notification names the data.
+"""Keeps copies of data in ZooKeeper up to date: data is read again when a notification names it.
 
 While ZooKeeper is unreachable, the last copy is used. Source: ZkNodeChangeNotificationListener of 3.9.1.
 """
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from kcore.errors import TableError, ZookeeperError
 from kcore.metadata.zookeeper import znodes
@@ -36,22 +35,40 @@ def changed_entities(notifications: Iterable[Notification]) -> list[str]:
     return [*paths]
 
 
-class NotificationWatcher(ABC):
+class NotifiedData(Protocol):
+    """A copy of data in ZooKeeper that a NotificationWatcher keeps up to date."""
+
+    @property
+    def subject(self) -> str:
+        """The name of the data in log lines."""
+
+    @property
+    def made_paths(self) -> Sequence[str]:
+        """Parents of the data and of the notifications; they are created if missing."""
+
+    @property
+    def parents(self) -> Sequence[str]:
+        """Paths of the znodes whose children are the notifications."""
+
+    async def read_all(self) -> None:
+        """Replaces the copy with the data in ZooKeeper."""
+
+    async def read_changed(self, notifications: list[Notification]) -> None:
+        """Reads the data again that these notifications name."""
+
+
+class NotificationWatcher:
     """Reads all data in `open` and in each new session; then reads the data that notifications name."""
 
-    subject = "data in ZooKeeper"  # For log lines.
-    made_paths: Sequence[str] = ()  # Parents of the data and the notifications; they are created if missing.
-    parents: Sequence[str] = ()  # Paths of the znodes whose children are the notifications.
-
-    def __init__(self, zookeeper: ZookeeperClient) -> None:
-        self._zookeeper = zookeeper
+    def __init__(self, zookeeper: ZookeeperClient, data: NotifiedData) -> None:
+        self._zookeeper, self.data = zookeeper, data
         self._seen: set[str] = set()  # Paths of known notifications.
         self._is_read = False
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
         """Creates missing parents and reads all data; called before the server serves requests."""
-        for path in self.made_paths:
+        for path in self.data.made_paths:
             await self._zookeeper.make_path(path)
         await self._update()
 
@@ -68,16 +85,16 @@ class NotificationWatcher(ABC):
             try:
                 await self._update()
             except ZookeeperError as error:
-                logger.info("%s are not read, and will be read again: %s", self.subject, error)
+                logger.info("%s are not read, and will be read again: %s", self.data.subject, error)
                 self._changed.set()
                 await asyncio.sleep(AGAIN_S)
 
     async def _update(self) -> None:
         """Watches for notifications, then reads all data, or the data that new notifications name."""
-        found = await self._zookeeper.read_children([*self.parents], self._fired)
+        found = await self._zookeeper.read_children([*self.data.parents], self._fired)
         parent_of = {
             f"{parent}/{name}": parent
-            for parent, names in zip(self.parents, found, strict=True)
+            for parent, names in zip(self.data.parents, found, strict=True)
             for name in names or ()
         }
         if self._is_read:
@@ -88,7 +105,7 @@ class NotificationWatcher(ABC):
                 for path, node in zip(new, nodes, strict=True)
                 if node is not None
             ]
-            await self._read_changed(notifications)
+            await self.data.read_changed(notifications)
         else:
             await self._read_first()
         self._seen = {*parent_of}
@@ -97,18 +114,10 @@ class NotificationWatcher(ABC):
         """Reads all data. If the session is lost during the reads, `_is_read` is False again, and all is read again."""
         self._is_read = True
         try:
-            await self._read_all()
+            await self.data.read_all()
         except BaseException:
             self._is_read = False
             raise
 
     def _fired(self, path: str, kind: str) -> None:
         self._changed.set()
-
-    @abstractmethod
-    async def _read_all(self) -> None:
-        """Replaces the copy with the data in ZooKeeper."""
-
-    @abstractmethod
-    async def _read_changed(self, notifications: list[Notification]) -> None:
-        """Reads the data again that these notifications name."""

@@ -7,7 +7,7 @@ from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.admin.features import on_update_features
 from kcore.controller.kraft.decision import Decision, Versioned
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.kraft_context import ControllerContext, RaftView, RequestInfo
 from kcore.protocol_errors import Errors
 from kcore.schema.cluster_metadata import DescribeClusterRequest
 from kcore.schema.metadata_records_brokers import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
@@ -75,7 +75,7 @@ def test_kraft_version_is_asked_of_raft_only_if_all_updates_are_fine() -> None:
 
 def test_a_kraft_version_that_raft_cannot_write_is_refused() -> None:
     context = a_world()
-    context.raft.kraft_version_problem = lambda version: f"no voter can do {version}"
+    context.raft = RaftView(kraft_version_problem=lambda version: f"no voter can do {version}")
     refused = updated(context, ("kraft.version", 1, UPGRADE), ("group.version", 1, UPGRADE))
     assert (refused.kraft_version, refused.records) == (None, ())
     assert refused.response.error_code == Errors.INVALID_UPDATE_VERSION

@@ -1,4 +1,4 @@
-"""What elections need of the topics' settings, kept up to date as these change."""
+"""The topics' settings that elections need are kept up to date as settings change."""
 
 import pytest
 

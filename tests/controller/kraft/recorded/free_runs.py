@@ -77,7 +77,7 @@ class FreeRun:
     # A step.
 
     async def _taken(self, step: Json) -> Json:
-        """What kcore answers and writes."""
+        """The answer and the records of kcore."""
         world, clocks = self.world, self.world.clocks
         if step["kind"] == "advance":
             world.advance(step["ms"])

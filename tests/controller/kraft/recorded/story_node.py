@@ -14,7 +14,7 @@ from controller.kraft.recorded.story_wire import Json, batches_of
 from kcore.cli.servers.kraft_format import features_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.controller import KraftController
-from kcore.controller.kraft.kraft_context import RequestInfo
+from kcore.controller.kraft.kraft_context import RaftView, RequestInfo
 from kcore.controller.kraft.outputs import Clocks, ReadSnapshotSlice, RequestAnswer, WorkOn
 from kcore.controller.kraft.tasks import all_tasks
 from kcore.node.kraft.snapshot_slices import snapshot_slices
@@ -97,7 +97,7 @@ class StoryClocks:
 
 @dataclass
 class Edge:
-    """What nodes share: clocks, the network among them, and which of them shall win the next election."""
+    """The nodes' common parts: clocks, the network among them, and which of them shall win the next election."""
 
     send: Callable[["StoryNode", Send], None]
     answer: Callable[[SendResponse], None]
@@ -134,6 +134,7 @@ class StoryNode:
             Clocks(lambda: self._clocks.now_ms, lambda: self._clocks.wall_ms),
             JavaRandom(placement_seed),
             lambda: Uuid(ids.randbytes(16)),
+            RaftView(kraft_version_problem=self._why_no_kraft_version),
         )
         level = RELEASES[release].raft_level
         config = RaftConfig(
@@ -150,7 +151,6 @@ class StoryNode:
         )
         self.node = RaftNode(config, self.disk.log)
         self.driver = StateMachineDriver[Any](self.node, self.controller)
-        self.controller.raft.kraft_version_problem = self._why_no_kraft_version
         self.registration = Registration(config, self.node, self.controller, Random(1))
         self.handlers = KraftControllerRequestHandlers(
             release,
@@ -185,7 +185,7 @@ class StoryNode:
         await self.handlers.close()
         self.disk.crash()
 
-    # What happens in it.
+    # Its events.
 
     def _control(self, request: Message, info: RequestInfo, reply_to: Hashable) -> None:
         self._submit(self.controller.on_request(request, info, reply_to))

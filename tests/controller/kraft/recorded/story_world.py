@@ -212,7 +212,7 @@ class StoryWorld:
             self.wait_for_leadership()
 
     def _leave(self, node_id: int, data: bytes) -> None:
-        """What a leader left behind that ended in a transaction."""
+        """Appends the records of a leader that ended in a transaction."""
         log = self._disks[node_id].log
         log.append_as_leader(data, log.last_epoch)
         log.flush()

@@ -33,7 +33,7 @@ def unbalanced(**config: object) -> Cluster:
 def elect(
     cluster: Cluster, partitions: dict[str, list[int]] | None, *, kind: int = 0
 ) -> dict[tuple[str, int], tuple[Errors, str | None]]:
-    """What became of each partition."""
+    """The outcome for each partition."""
     named = partitions and [TopicPartitions(topic=name, partitions=each) for name, each in partitions.items()]
     request = schema.ElectLeadersRequest(election_type=kind, topic_partitions=named)
     response = admin.ask(cluster, request)

@@ -18,14 +18,14 @@ from kcore.metadata.zookeeper.znode_acls import (
 )
 from kcore.metadata.zookeeper.znode_names import is_znode_name
 from kcore.node.zk.acls import ZkAcls
-from kcore.server.zk_node.notification_watcher import Notification, NotificationWatcher
+from kcore.server.zk_node.notification_watcher import Notification
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 _PATTERN_TYPES: Final = {parent: pattern_type for pattern_type, parent in CHANGES.items()}
 
 
-class AclWatcher(NotificationWatcher):
+class AclReader:
     """Reads changed ACLs into a ZkAcls."""
 
     subject = "ACLs"
@@ -33,16 +33,16 @@ class AclWatcher(NotificationWatcher):
     parents = tuple(_PATTERN_TYPES)
 
     def __init__(self, zookeeper: ZookeeperClient, acls: ZkAcls) -> None:
-        super().__init__(zookeeper)
+        self._zookeeper = zookeeper
         self._acls = acls
 
-    async def _read_all(self) -> None:
+    async def read_all(self) -> None:
         resources = await self._resources()
         await self._read(resources)
         self._acls.keep_only(resources)
         self._acls.is_read = True
 
-    async def _read_changed(self, notifications: list[Notification]) -> None:
+    async def read_changed(self, notifications: list[Notification]) -> None:
         resources: dict[Resource, None] = {}
         for each in notifications:
             try:
