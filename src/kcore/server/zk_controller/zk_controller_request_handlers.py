@@ -54,7 +54,7 @@ from kcore.server.answers import made_to_fit
 from kcore.server.checked_relay import CheckedRelay
 from kcore.server.cluster_view import ClusterView
 from kcore.server.large_descriptions import described_in_parts
-from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts
+from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts, splitting_of
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.audited import AuditedRelay
 from kcore.server.security.request_throttle import RequestThrottle
@@ -331,6 +331,8 @@ class ZkControllerRequestHandlers:
                 request, lambda part: self._handled(context, self._event(context, part, is_proxied=is_ours))
             )
         if type(request) in REQUEST_HANDLERS:
+            if self._view() is None and splitting_of(request) is not None:
+                return await self._refused(context, request, Errors.NOT_CONTROLLER)
             return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
