@@ -44,6 +44,28 @@ def test_many_observers_are_answered_by_several_events(monkeypatch: pytest.Monke
     assert node.next_deadline_ms == 1003 + 40 * ANSWER_US // 1000
 
 
+def test_observers_get_a_hundred_records_in_a_few_answers() -> None:
+    """As brokers that are registered, while others register: each answer has all registrations of an interval."""
+    node, observers, answers = committed_leader(), dict[object, int](), 0
+
+    def wait(replica: int, now_ms: int) -> None:
+        asked = fetch_request(node.log.end_offset, replica=replica, high_watermark=node.high_watermark)
+        reply_to = object()
+        assert fetched(node.on_request(asked, 18, reply_to, now_ms), reply_to) is None
+        observers[reply_to] = replica
+
+    for at in range(40):
+        wait(100 + at, 1000)
+    for now_ms in range(1001, 1101):
+        effects = append(node, b"a", now_ms=now_ms)
+        effects += fetch(node, fetch_request(node.log.end_offset, max_wait_ms=0), now_ms)[1]
+        effects += node.on_timer(now_ms) if node.next_deadline_ms <= now_ms else []
+        for reply_to in [each for each in observers if fetched(effects, each) is not None]:
+            answers += 1
+            wait(observers.pop(reply_to), now_ms)
+    assert node.high_watermark == node.log.end_offset and 40 <= answers <= 40 * 100 // 9
+
+
 def answered(effects: list[Any], observers: list[object]) -> int:
     return sum(fetched(effects, each) is not None for each in observers)
 

@@ -98,7 +98,8 @@ def _illegal(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[dict[str, 
     """By user: the error of an alteration that is invalid, or that the request repeats."""
     refused: dict[str, Refusal] = {}
     seen, twice = set[tuple[str, int]](), dict[str, Refusal]()
-    for place, each in enumerate((*request.deletions, *request.upsertions), 1):
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.deletions, *request.upsertions]
+    for place, each in enumerate(changes, 1):
         yield from pause_after(place, USERS_AT_ONCE)
         why = _refusal(each.name, each.mechanism)
         if why is None and isinstance(each, ScramCredentialUpsertion):
