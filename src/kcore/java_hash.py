@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, overload
 import numpy as np
 
 Key = TypeVar("Key")
-_MANY: Final = 1_000  # Above this number of texts, `string_hashes` is faster.
+_MANY: Final = 1_000  # Above this number of keys, NumPy is faster.
 _JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
 _SHORT: Final = 256  # Longer texts are hashed by NumPy, one by one.
 _POWERS: Final = np.array([pow(31, place, 1 << 32) for place in reversed(range(1024))], np.uint32)
@@ -82,6 +82,10 @@ def hash_map_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = string_h
         hashes = string_hashes(listed)
     else:
         hashes = [hash_of(key) for key in listed]
+    if len(listed) > _MANY:
+        values = np.array(hashes, np.uint32)
+        places = np.argsort((values ^ values >> 16) & np.uint32(buckets - 1), kind="stable")
+        return [listed[place] for place in places.tolist()]
     numbers = [(value ^ value >> 16) & buckets - 1 for value in hashes]
     return [listed[place] for place in sorted(range(len(listed)), key=numbers.__getitem__)]
 

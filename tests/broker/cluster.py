@@ -10,7 +10,15 @@ from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.markers import on_write_txn_markers
 from kcore.broker.replicas.offsets import on_list_offsets, on_offset_for_leader_epoch, repeated_in
-from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, SendResponse, Verify
+from kcore.broker.replicas.outputs import (
+    FetchFrom,
+    IsrChangesWait,
+    LogFailed,
+    Notice,
+    SendInSteps,
+    SendResponse,
+    Verify,
+)
 from kcore.broker.replicas.partition import Partition
 from kcore.broker.replicas.producing import on_produce, on_verified
 from kcore.protocol_errors import Errors
@@ -176,6 +184,9 @@ class Cluster(Kernel):
                 case SendResponse(request_id, response):
                     assert request_id not in self.answers
                     self.answers[request_id] = response
+                case SendInSteps(request_id, steps):
+                    assert request_id not in self.answers
+                    self.answers[request_id] = finished(steps)
                 case LogFailed():
                     self.failed_logs.append(output)
                 case Verify():

@@ -11,6 +11,7 @@ from kcore.broker.replicas.describing import on_describe_producers
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
 from kcore.broker.replicas.fetching import on_fetch
 from kcore.broker.replicas.offsets import on_list_offsets, repeated_in
+from kcore.broker.replicas.outputs import SendInSteps
 from kcore.broker.replicas.producers import Producers
 from kcore.broker.replicas.producing import drop_repeated
 from kcore.protocol_errors import Errors
@@ -84,6 +85,23 @@ def test_records_that_arrive_while_a_fetch_is_read_in_steps_answer_it(monkeypatc
     finished(steps)
     cluster.perform(1)
     assert cluster.answers[99].responses[0].partitions[0].records
+
+
+@pytest.mark.parametrize("ends", ["records", "time-out"])
+def test_a_large_fetch_that_waits_is_answered_in_steps(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = led(brokers=1)
+    waiting = wait(cluster, least=1)
+    monkeypatch.setattr(cluster, "perform", lambda broker_id: None)
+    monkeypatch.setattr(fetching, "PARTITIONS_A_STEP", 1)
+    manager = cluster.brokers[1]
+    if ends == "records":
+        cluster.produce(1, b"v")
+    manager.tick(cluster.now_ms + 60_000)
+    [output] = [each for each in manager.take_outputs() if isinstance(each, SendInSteps)]
+    assert output.request_id == waiting and not manager.fetching.by_id
+    next(output.steps)  # It has read the partition, and makes the response in another step.
+    [partition] = finished(output.steps).responses[0].partitions
+    assert bool(partition.records) == (ends == "records")
 
 
 def wait(cluster: Cluster, least: int, most: int = 10**6, offset: int = 0, **asked: int) -> int:

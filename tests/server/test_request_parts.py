@@ -12,7 +12,7 @@ import pytest
 from broker.cluster import led
 from hostile.largest import Large, largest
 from hostile.servers import Target
-from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.outputs import SendInSteps, SendResponse
 from kcore.net.request_context import ClientSession, RequestContext
 from kcore.net.versions import response_of
 from kcore.schema.configs import (
@@ -198,6 +198,8 @@ def handlers_of(authorizer: Any, turns: Turns) -> tuple[BrokerRequestHandlers[Mo
         for output in manager.take_outputs():
             if isinstance(output, SendResponse):
                 waiting.answer(output.request_id, output.response)
+            elif isinstance(output, SendInSteps):
+                waiting.answer(output.request_id, output.steps)
 
     def now_ms() -> int:
         return cluster.now_ms

@@ -14,11 +14,13 @@ _NEVER_US: Final = 1 << 62
 class Intervals:
     """The current interval of a leader. Times in ms are those of the node's events."""
 
-    __slots__ = ("_end_us", "has_changes")
+    __slots__ = ("_answered", "_doubles", "_end_us", "has_changes")
 
     def __init__(self) -> None:
         self.has_changes = False  # Whether there are records or a high watermark to send at the interval's end.
         self._end_us = -_NEVER_US
+        self._answered = 0  # Observers that were answered since the last interval, while others still wait.
+        self._doubles = False
 
     @property
     def end_ms(self) -> int:
@@ -32,6 +34,16 @@ class Intervals:
     def begin(self, now_ms: int, answered: int, *, doubles: bool) -> None:
         """Begins an interval after `answered` waiting observers were answered together."""
         self._end_us = now_ms * 1000 + min(answered * ANSWER_US * (2 if doubles else 1), LONGEST_US)
+
+    def answered(self, now_ms: int, count: int, *, has_more: bool, doubles: bool) -> None:
+        """Counts waiting observers that were answered together; the next interval begins after the last of them."""
+        self._doubles = self._doubles if self._answered else doubles
+        self._answered += count
+        if has_more:
+            self.has_changes = True
+        elif self._answered:
+            self.begin(now_ms, self._answered, doubles=self._doubles)
+            self._answered = 0
 
     def count(self, now_ms: int) -> None:
         """Counts an observer that was answered at once. Several answers in one millisecond begin an interval."""

@@ -1,5 +1,6 @@
 """Contexts to decide upon."""
 
+import itertools
 from typing import Any
 
 from kcore.controller.kraft.brokers.fencing import fence_stale_brokers
@@ -40,6 +41,17 @@ def decision_of(context: ControllerContext, request: Message, info: RequestInfo)
 def at_once(decided: Decision | Steps) -> Decision:
     """A decision with all its parts."""
     return decided if isinstance(decided, Decision) else finished(decided)
+
+
+def in_parts(decided: Decision | Steps) -> tuple[Decision, int]:
+    """A decision, and the number of its parts."""
+    assert not isinstance(decided, Decision)
+    for parts in itertools.count(1):
+        try:
+            next(decided)
+        except StopIteration as done:
+            return done.value, parts
+    raise AssertionError
 
 
 def fenced_now(context: ControllerContext, now_ms: int) -> Decision | None:

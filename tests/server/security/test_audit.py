@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kcore.net.requests import Ask
 from kcore.net.server import serve
 from kcore.protocol_errors import Errors
 from kcore.schema.group_listing import DeletableGroupResult
-from kcore.schema.partitions import ListPartitionReassignmentsRequest
+from kcore.schema.partitions import ListPartitionReassignmentsRequest, PartitionResult, ReplicaElectionResult
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -63,6 +64,27 @@ def test_a_line_has_no_secret_and_one_line_is_one_request(tmp_path: Path) -> Non
         "outcome": {"NONE": 2, "RESOURCE_NOT_FOUND": 1},
     }
     assert second["outcome"] == "no response"
+
+
+def test_the_errors_of_a_large_response_are_counted_without_python_code_for_each() -> None:
+    """The event loop waits for the count."""
+    partitions = [PartitionResult(partition_id=each, error_code=each % 3) for each in range(1_000)]
+    results = [ReplicaElectionResult(topic=str(each), partition_result=partitions) for each in range(30)]
+    response = s.ElectLeadersResponse(error_code=41, replica_election_results=results)
+    calls = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        outcome = outcome_of(response)
+    finally:
+        sys.setprofile(None)
+    names = {"NONE": 334, "OFFSET_OUT_OF_RANGE": 333, "CORRUPT_MESSAGE": 333}
+    assert outcome == {"NOT_CONTROLLER": 1} | {name: 30 * count for name, count in names.items()}
+    assert calls < 1_000
 
 
 @story

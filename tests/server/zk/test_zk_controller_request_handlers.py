@@ -135,6 +135,26 @@ async def test_what_the_controller_owns_waits_for_the_machines_answer() -> None:
 
 
 @story
+async def test_a_standby_refuses_a_large_request_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state machine would refuse it in one part."""
+    refused, sizes = RequestEvent.refused, list[int]()
+
+    def counted(self: RequestEvent[Any], error: Errors) -> Any:
+        sizes.append(len(self.request.topics))
+        return refused(self, error)
+
+    monkeypatch.setattr(RequestEvent, "refused", counted)
+    topics = [DeleteTopicState(name=f"t{number}") for number in range(600)]
+    async with opened() as served:
+        served.is_active = False
+        async with await connect("127.0.0.1", served.port) as connection:
+            answer = await connection.send(s.DeleteTopicsRequest(topics=topics), 6)
+    assert [each.name for each in answer.responses] == [each.name for each in topics]
+    assert {each.error_code for each in answer.responses} == {Errors.NOT_CONTROLLER}
+    assert sizes == [250, 250, 100] and not served.events
+
+
+@story
 async def test_a_message_too_long_for_an_answer_is_cut_short() -> None:
     """It names brokers that the client has named, twenty thousand of them."""
     async with opened() as served, await connect("127.0.0.1", served.port) as connection:

@@ -20,7 +20,7 @@ from kcore.broker.replicas.fetch_sessions import (
     replica_of,
     wanted_of,
 )
-from kcore.broker.replicas.outputs import SendResponse
+from kcore.broker.replicas.outputs import SendInSteps, SendResponse
 from kcore.broker.replicas.partition import IsrChange, Partition, Read, end_of
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replication_quota import ReplicationQuota, ReplicationQuotas
@@ -105,14 +105,9 @@ class WaitingFetch:
     def keys(self) -> Collection[Key]:
         return self.found.keys()
 
-    def response(self, manager: FetchedReplicas, key: Key) -> FetchResponse | None:
-        """The response after a change of partition `key`; None if the fetch has too few bytes or was answered already.
-
-        A fetch with a response no longer waits.
-        """
-        if not self._is_enough(manager, key) or not manager.fetching.remove(self):
-            return None
-        return self.partial_response(manager)
+    def answer_if_enough(self, manager: FetchedReplicas, key: Key) -> bool:
+        """Answers the fetch after a change of partition `key`, if it waits and has enough bytes; returns if it did."""
+        return self._is_enough(manager, key) and self.answer(manager)
 
     def _is_enough(self, manager: FetchedReplicas, key: Key) -> bool:
         """Adds the partition's new records; True if the fetch is complete (DelayedFetch.tryComplete)."""
@@ -128,11 +123,19 @@ class WaitingFetch:
             self._bytes += size
         return self._bytes >= least_bytes(manager, self.request, self.quota)
 
-    def partial_response(self, manager: FetchedReplicas) -> FetchResponse:
-        """The response with the available records, at the time-out."""
+    def answer(self, manager: FetchedReplicas) -> bool:
+        """Answers the fetch with the available records, if it waits; returns if it did."""
+        is_waiting = manager.fetching.remove(self)
+        if is_waiting:
+            steps, is_small = self._response(manager), len(self.found) < PARTITIONS_A_STEP
+            output = SendResponse(self.request_id, finished(steps)) if is_small else SendInSteps(self.request_id, steps)
+            manager.output(output)
+        return is_waiting
+
+    def _response(self, manager: FetchedReplicas) -> Steps[FetchResponse]:
         what = self.request, self.context, self.version
-        rows, _ = finished(read_all(manager, *what, [], None, self.may_read, self.quota))
-        return finished(_response(manager, *what, rows, self.quota))
+        rows, _ = yield from read_all(manager, *what, [], None, self.may_read, self.quota)
+        return (yield from _response(manager, *what, rows, self.quota))
 
 
 def on_fetch(
@@ -158,26 +161,34 @@ def on_fetch(
         return
     what = request, context, version
     moved: list[Key] = []
+    found: dict[Key, _Found] = {}
     try:
         with manager.fetching.changed_meanwhile() as changed:
             rows, is_enough = yield from read_all(manager, *what, moved, now_ms, may_read, quota)
+            waits = not is_enough and request.max_wait_ms > 0
+            if waits:
+                found = yield from _found_in(manager, rows, version)
     finally:  # Also if the client has disconnected between two steps.
         for key in moved:
             manager.wake(key)
-    if is_enough or request.max_wait_ms <= 0:
+    if not waits:
         manager.output(SendResponse(request_id, (yield from _response(manager, *what, rows, quota))))
         return
+    waiting = WaitingFetch(request_id, now_ms + request.max_wait_ms, *what, found, may_read, quota)
+    manager.fetching.add(waiting)
+    any(waiting.answer_if_enough(manager, key) for key in changed & found.keys())
+
+
+def _found_in(manager: FetchedReplicas, rows: list[Row], version: int) -> Steps[dict[Key, _Found]]:
+    """The records that a fetch has found before it waits, by partition."""
     found = {}
-    for requested, data in rows:
+    for number, (requested, data) in enumerate(rows, 1):
         if (name := _name(manager, requested, version)) is not None:
             end = end_of(data.records) if data.records else requested.fetch_offset
             found[name, requested.index] = _Found(requested, len(data.records or b""), end)
-    waiting = WaitingFetch(request_id, now_ms + request.max_wait_ms, *what, found, may_read, quota)
-    manager.fetching.add(waiting)
-    for key in changed & found.keys():
-        if (response := waiting.response(manager, key)) is not None:
-            manager.output(SendResponse(request_id, response))
-            break
+        if number % PARTITIONS_A_STEP == 0:
+            yield
+    return found
 
 
 def _response(

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from kcore.broker.replicas.replica import Key
 from kcore.schema.structure import Message
+from kcore.steps import Steps
 
 
 class NoticeKind(Enum):
@@ -22,6 +23,14 @@ class SendResponse:
 
     request_id: int
     response: Message
+
+
+@dataclass(frozen=True, slots=True)
+class SendInSteps:
+    """Run the steps with other work in between, and send their response. No effect if the client has disconnected."""
+
+    request_id: int
+    steps: Steps[Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +72,4 @@ class Notice:
     text: str
 
 
-Output: TypeAlias = SendResponse | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice
+Output: TypeAlias = SendResponse | SendInSteps | Verify | FetchFrom | IsrChangesWait | LogFailed | Notice

@@ -347,8 +347,7 @@ class ReplicaManager:
             if (response := produce.response(self)) is not None and self.producing.remove(produce):
                 self.output(SendResponse(produce.request_id, response))
         for fetch in self.fetching.on(key):
-            if (found := fetch.response(self, key)) is not None:
-                self.output(SendResponse(fetch.request_id, found))
+            fetch.answer_if_enough(self, key)
 
     def forget(self, request_id: int) -> None:
         """Drops a request whose client has disconnected.
@@ -369,8 +368,7 @@ class ReplicaManager:
             if self.producing.remove(produce):
                 self.output(SendResponse(produce.request_id, produce.timed_out(self)))
         for fetch in self.fetching.late(now_ms):
-            if self.fetching.remove(fetch):
-                self.output(SendResponse(fetch.request_id, fetch.partial_response(self)))
+            fetch.answer(self)
 
     @property
     def next_deadline_ms(self) -> int | None:

@@ -54,7 +54,7 @@ class Rest(NamedTuple):
 
 
 AT_ONCE: Final = 1_000  # Most topics or partitions in one part of a decision.
-SINGLES_AT_ONCE: Final = 10 * AT_ONCE  # Most records that are objects in one part of the encoding.
+SINGLES_AT_ONCE: Final = 2 * AT_ONCE  # Most records that are objects in one part of the encoding.
 Steps: TypeAlias = Generator[None, None, Decision]
 """A long decision in parts of a few milliseconds. The state does not change between the parts."""
 

@@ -21,6 +21,7 @@ from kcore.metadata.zookeeper.znode_operations import (
 from kcore.node.zk.notices import Notice, TextNotice
 
 T = TypeVar("T")
+ZNODES_AT_ONCE: Final = 2_000  # Znodes that one effect reads or writes. An atomic write has one effect.
 MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
 
 
@@ -42,7 +43,12 @@ ZnodeSteps: TypeAlias = Generator[ZnodeEffect, Any, T]  # As `controller.zk.effe
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> ZnodeSteps[list[Node | None]]:
     """Reads the znode at each path; None where there is no znode."""
-    nodes: list[Node | None] = yield ReadNodes(paths, watch)
+    if watch or len(paths) <= ZNODES_AT_ONCE:  # A failover watches all topics, and nobody uses the controller yet.
+        nodes: list[Node | None] = yield ReadNodes(paths, watch)
+        return nodes
+    nodes = []
+    for begin in range(0, len(paths), ZNODES_AT_ONCE):
+        nodes += yield ReadNodes(paths[begin : begin + ZNODES_AT_ONCE], watch)
     return nodes
 
 
@@ -61,13 +67,16 @@ def read_children(path: str, *, watch: bool = False) -> ZnodeSteps[list[str]]:
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> ZnodeSteps[list[OperationResult]]:
     """The result of each operation. An operation with too much data is not sent: ZooKeeper would close the session."""
     tried = [each for each in operations if isinstance(each, Delete) or len(each.data) <= MOST_BYTES]
-    outcomes: list[OperationResult]
-    if len(tried) == len(operations):
+    outcomes: list[OperationResult] = []
+    if atomic and len(tried) == len(operations):
         outcomes = yield WriteNodes(operations, atomic)
+    elif atomic:
+        outcomes = [OperationResult.NOT_TRIED] * len(tried)
+    else:
+        for begin in range(0, len(tried), ZNODES_AT_ONCE):
+            outcomes += yield WriteNodes(tried[begin : begin + ZNODES_AT_ONCE], atomic)
+    if len(tried) == len(operations):
         return outcomes
-    outcomes = [OperationResult.NOT_TRIED] * len(tried)
-    if tried and not atomic:
-        outcomes = yield WriteNodes(tried, atomic)
     results = dict(zip(map(id, tried), outcomes, strict=True))
     return [results.get(id(each), OperationResult.TOO_LARGE) for each in operations]
 

@@ -14,7 +14,16 @@ from typing import Final
 
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.fetch_sessions import FetchSessionCache
-from kcore.broker.replicas.outputs import FetchFrom, IsrChangesWait, LogFailed, Notice, NoticeKind, SendResponse, Verify
+from kcore.broker.replicas.outputs import (
+    FetchFrom,
+    IsrChangesWait,
+    LogFailed,
+    Notice,
+    NoticeKind,
+    SendInSteps,
+    SendResponse,
+    Verify,
+)
 from kcore.broker.replicas.producing import on_verified
 from kcore.broker.replicas.replica import Key
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -130,6 +139,8 @@ class BrokerRuntime:
                 match output:
                     case SendResponse(request_id, response):
                         self.waiting.answer(request_id, response)
+                    case SendInSteps(request_id, steps):
+                        self.waiting.answer(request_id, steps)
                     case Verify():
                         self._verifier.ask(output)
                     case FetchFrom(leader_id):

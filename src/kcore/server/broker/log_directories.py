@@ -112,10 +112,15 @@ class LogDirectories:
     """All log directories of one broker, online and offline."""
 
     def __init__(
-        self, paths: Sequence[Path], settings: Settings | None, node_id: int | None, metadata_dir: Path | None
+        self,
+        paths: Sequence[Path],
+        settings: Settings | None,
+        node_id: int | None,
+        metadata_dir: Path | None,
+        in_background: bool,
     ) -> None:
         """Opens every log; the arguments are those of BrokerLogs."""
-        self._directories = [LogDirectory(path, settings) for path in paths]
+        self._directories = [LogDirectory(path, settings, in_background=in_background) for path in paths]
         self.cluster_id = ""  # In ZooKeeper mode, `claim` sets it.
         self.are_formatted = node_id is not None  # True in KRaft mode.
         if node_id is not None:

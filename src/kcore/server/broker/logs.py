@@ -40,13 +40,15 @@ class BrokerLogs:
         *,
         node_id: int | None = None,
         metadata_dir: Path | None = None,
+        in_background: bool = False,
     ) -> None:
         """Opens every log. Failing directories are offline; KafkaStorageException if all fail (KIP-112).
 
         `node_id`: given in KRaft mode, where directories must be formatted. `metadata_dir`: the directory of the
-        metadata log, by default the first one; it must be online. StorageError as in `identify`.
+        metadata log, by default the first one; it must be online. StorageError as in `identify`. `in_background`: see
+        LogDirectory.
         """
-        self.directories = LogDirectories(paths, settings, node_id, metadata_dir)
+        self.directories = LogDirectories(paths, settings, node_id, metadata_dir, in_background)
         self._refusing: dict[Key, LogDirectory] = {}  # The directory that failed to create or delete a partition's log.
 
     def keys(self) -> Iterable[Key]:

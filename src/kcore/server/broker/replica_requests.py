@@ -3,11 +3,16 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
+from kcore.net.limits.work_in_parts import run_steps
 from kcore.net.server import RequestContext
 from kcore.schema.structure import Message
 from kcore.server.request_parts import Splitting, add_response
+from kcore.steps import Steps
+
+Response: TypeAlias = Message | Steps[Message]  # The steps return the response.
 
 
 class ReplicaRequests:
@@ -16,10 +21,10 @@ class ReplicaRequests:
     def __init__(self, manager: ReplicaManager, perform: Callable[[], None]) -> None:
         """`perform` performs the replicas' outputs, and calls `answer` for responses."""
         self._manager, self._perform = manager, perform
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._waiting: dict[int, asyncio.Future[Response]] = {}
         self._begun = 0
 
-    def answer(self, request_id: int, response: Message) -> None:
+    def answer(self, request_id: int, response: Response) -> None:
         """Completes the waiting part of a request with its response."""
         future = self._waiting.pop(request_id, None)
         if future is not None and not future.done():
@@ -36,10 +41,10 @@ class ReplicaRequests:
                 if self._waiting.pop(request_id, None) is not None:
                     self._manager.forget(request_id)
 
-    def begin(self) -> tuple[int, "asyncio.Future[Message]"]:
+    def begin(self) -> tuple[int, "asyncio.Future[Response]"]:
         """The id of a new part, and the future of its response."""
         self._begun += 1
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._waiting[self._begun] = future
         return self._begun, future
 
@@ -50,11 +55,11 @@ class WaitingRequest:
     def __init__(
         self,
         context: RequestContext,
-        begin: Callable[[], tuple[int, "asyncio.Future[Message]"]],
+        begin: Callable[[], tuple[int, "asyncio.Future[Response]"]],
         perform: Callable[[], None],
     ) -> None:
         self._context, self._begin, self._perform = context, begin, perform
-        self.parts: dict[int, asyncio.Future[Message]] = {}  # The responses, by the ids at the replicas.
+        self.parts: dict[int, asyncio.Future[Response]] = {}  # The responses, by the ids at the replicas.
 
     def begin(self) -> int:
         """The id of the next part at the replicas."""
@@ -71,5 +76,8 @@ class WaitingRequest:
             answer = future.result() if future.done() else await self._context.while_here(future)
             if answer is None:
                 return None
+            if not isinstance(answer, Message):
+                answer = await run_steps(answer)
+                self._perform()
             whole = add_response(whole, answer, splitting)
         return whole

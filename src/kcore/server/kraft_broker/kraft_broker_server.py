@@ -66,7 +66,10 @@ class KraftBrokerServer:
         self._settings = settings
         with ExitStack() as opened:
             logs = BrokerLogs(
-                settings.log_dirs, settings.logs, node_id=settings.node_id, metadata_dir=settings.metadata_dir
+                *(settings.log_dirs, settings.logs),
+                node_id=settings.node_id,
+                metadata_dir=settings.metadata_dir,
+                in_background=True,
             )
             manager = new_replicas(settings.replicas, logs)
             opened.callback(_close_logs, logs, manager)

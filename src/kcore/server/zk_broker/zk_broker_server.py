@@ -87,7 +87,7 @@ class ZkBrokerServer:
         session_s = session_timeout_ms / 1000
         # Logs first: recovery may outlast a session, and a broker with unusable directories needs no session.
         with ExitStack() as opened:
-            logs = BrokerLogs(log_dirs, settings)
+            logs = BrokerLogs(log_dirs, settings, in_background=True)
             opened.callback(logs.close)
             self._zookeeper = ZookeeperClient(
                 zookeeper, session_timeout_s=session_s, connect_timeout_s=session_s, on_session=self._session_changed

@@ -45,7 +45,7 @@ from kcore.schema.topics import CreateTopicsResponse
 from kcore.server.cluster_view import ClusterView
 from kcore.server.large_descriptions import described_in_parts
 from kcore.server.pipeline import OF_SASL, RequestPipeline, Route, request_of
-from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts
+from kcore.server.request_parts import ENTRIES_AT_ONCE, answered_in_parts, checked_in_parts, splitting_of
 from kcore.server.security.audit import AuditLog
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.security.rights import Checked, Rights, is_cluster_node
@@ -283,6 +283,8 @@ class ZkControllerRequestHandlers:
                 request, lambda part: self._handled(context, self._event(context, part, is_proxied=is_ours))
             )
         if type(request) in REQUEST_HANDLERS:
+            if self._view() is None and splitting_of(request) is not None:
+                return await self._refused(context, request, Errors.NOT_CONTROLLER)
             return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
             return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)

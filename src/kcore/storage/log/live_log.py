@@ -4,7 +4,7 @@ Appended bytes are in the operating system's cache, so a kill -9 loses none of t
 roll and a clean close fsync: after a power cut the other replicas have the lost records.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -36,12 +36,20 @@ def disk_failures(folder: Path) -> Iterator[None]:
 class LiveLog(Closing):
     """A ReplicaLog on a disk. Only this object changes its partition's folder."""
 
-    def __init__(self, folder: Path, *, start_offset: int = 0, settings: Settings | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        start_offset: int = 0,
+        settings: Settings | None = None,
+        before_append: Callable[[Path], None] | None = None,
+    ) -> None:
         """Opens or creates the folder, and truncates an incomplete batch at the end, which a crash may have left.
 
-        A new log begins at `start_offset`. Raises KafkaStorageException if the disk fails.
+        A new log begins at `start_offset`. `before_append` gets the folder. Raises KafkaStorageException if the disk
+        fails.
         """
-        self.folder = folder
+        self.folder, self._before_append = folder, before_append
         self.producers = Producers()
         with disk_failures(folder):
             self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset)
@@ -84,6 +92,8 @@ class LiveLog(Closing):
         """Appends checked batches (ReplicaLog). After a failure the log has no byte of `data`."""
         markers = end_markers(data, batches)
         with disk_failures(self.folder):
+            if self._before_append is not None:
+                self._before_append(self.folder)
             if self._log.append(data, batches):
                 self._write_producers(self._log.base_offsets[-1])
             self._log.segments[-1].transactions.append(self.producers.take(batches, markers))

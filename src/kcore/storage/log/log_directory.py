@@ -18,6 +18,7 @@ from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, sync_folder, write_atomically
+from kcore.storage.log.folder_work import FolderWork
 from kcore.storage.log.holes import ASIDE, rename
 from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log.partition_folder import partition_of, segment_files
@@ -46,9 +47,13 @@ _FUTURE: Final = re.compile(r"(\S+-\S+)\.\S+-future")  # UnifiedLog.FutureDirPat
 class LogDirectory:
     """One log directory, locked by its broker. `failed` is the error of a failed disk, otherwise None."""
 
-    def __init__(self, path: Path, settings: Settings | None = None) -> None:
-        """Does not access the disk; `open` reads the directory."""
+    def __init__(self, path: Path, settings: Settings | None = None, *, in_background: bool = False) -> None:
+        """Does not access the disk; `open` reads the directory.
+
+        `in_background`: a thread writes topic ids and deletes folders. `checkpoint` raises its errors.
+        """
         self.path, self._settings = path, settings or Settings()
+        self._work = FolderWork(in_background=in_background)
         self.logs: dict[TopicPartition, LiveLog] = {}
         self.futures: dict[TopicPartition, LiveLog] = {}  # Future logs, which will replace current logs (KIP-113).
         self.replaced: dict[TopicPartition, LiveLog] = {}  # Logs that a log in another directory has replaced.
@@ -69,7 +74,7 @@ class LogDirectory:
                 topic_id_in(folder)  # A damaged partition.metadata is reported now, not at the first request.
                 if key in logs:
                     raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
-                log = logs[key] = LiveLog(folder, settings=self._settings)
+                log = logs[key] = LiveLog(folder, settings=self._settings, before_append=self._work.finish)
                 self._begin_at(log, starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
                 if wanted < high_watermarks.get(key, 0):
@@ -144,22 +149,23 @@ class LogDirectory:
             write_meta_properties(self.path / META_PROPERTIES, meta)
 
     def topic_id(self, key: TopicPartition) -> Uuid:
-        """The topic id in partition.metadata, or ZERO_UUID. Raises KafkaStorageException for an unreadable file."""
+        """The topic id of the log, or ZERO_UUID. Raises KafkaStorageException for an unreadable partition.metadata."""
         with disk_failures(self.path):
-            return topic_id_in(self._folder(key))
+            return self._work.topic_id(self._folder(key)) or topic_id_in(self._folder(key))
 
     def create(self, key: TopicPartition) -> LiveLog:
         """The partition's log; creates the log if it does not exist."""
         if (known := self.logs.get(key)) is not None:
             return known
-        log = self.logs[key] = LiveLog(self._folder(key), settings=self._settings)
+        log = LiveLog(self._folder(key), settings=self._settings, before_append=self._work.finish)
+        self.logs[key] = log
         return log
 
     def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
-        """Writes the topic id to partition.metadata; durable on return (KIP-516)."""
+        """Sets the topic id in partition.metadata; durable before the next append (KIP-516)."""
         with disk_failures(self.path):
             if topic_id != ZERO_UUID and self.topic_id(key) != topic_id:
-                write_partition_metadata(self._folder(key) / PARTITION_METADATA, topic_id)
+                self._work.write_topic_id(self._folder(key), topic_id)
 
     def delete(self, key: TopicPartition) -> None:
         """Deletes a log, if there is one; renames its folder first, so that a crash leaves no partial log."""
@@ -170,18 +176,20 @@ class LogDirectory:
         if log is None:
             return
         log.abandon()
+        self._work.drop_topic_id(log.folder)
         with disk_failures(self.path):
             going = self._other_folder(key, DELETED)
             log.folder.rename(going)
             if sync:
                 sync_folder(self.path)
-            shutil.rmtree(going)
+            self._work.delete(going)
 
     def set_stray(self, key: TopicPartition) -> None:
         """Renames the folder of a stray log, so that no broker opens it (UnifiedLog.logStrayDirName)."""
         if (log := self.logs.pop(key, None)) is not None:
             log.abandon()
             with disk_failures(self.path):
+                self._work.finish(log.folder)
                 stray = self._other_folder(key, STRAY)
                 log.folder.rename(stray)
                 sync_folder(self.path)
@@ -242,6 +250,7 @@ class LogDirectory:
         path leads to an empty directory that accepts files, while open segments are still written to the disk.
         """
         with disk_failures(self.path):
+            self._work.check()
             if self._place not in (None, _place_of(self.path)):
                 raise StorageError("another directory is there than the one that was opened; was its disk unmounted?")
             logs = {**self.futures, **self.logs}
@@ -261,6 +270,7 @@ class LogDirectory:
             for log in logs.values():
                 log.abandon()
             logs.clear()
+        self._work.abandon()
         return gone
 
     def take_clean_shutdown(self) -> int:
@@ -270,6 +280,7 @@ class LogDirectory:
 
     def close(self, broker_epoch: int | None = None) -> None:
         """Makes all logs durable and closes them. In KRaft mode writes the broker epoch to the clean shutdown file."""
+        self._work.close()
         if self.failed is not None:
             return
         self.checkpoint()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controller.kraft.contexts import a_context, applied
+from controller.kraft.contexts import a_context, applied, at_once, in_parts
+from kcore.controller.kraft.admin import quotas
 from kcore.controller.kraft.admin.quotas import on_alter_client_quotas
 from kcore.controller.kraft.decision import Decision
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -23,7 +24,8 @@ def entry(
 
 
 def altered(context: ControllerContext, *entries: AlterClientQuotasRequestEntryData, check: bool = False) -> Decision:
-    return on_alter_client_quotas(context, AlterClientQuotasRequest(entries=[*entries], validate_only=check), INFO)
+    request = AlterClientQuotasRequest(entries=[*entries], validate_only=check)
+    return at_once(on_alter_client_quotas(context, request, INFO))
 
 
 def messages(decision: Decision) -> list[str | None]:
@@ -50,6 +52,16 @@ def test_one_value_that_is_wrong_keeps_the_whole_entity_as_it_is() -> None:
     )
     assert len(decision.records) == 1
     assert sorted(messages(decision), key=str) == ["Invalid configuration key bogus", None]
+
+
+def test_many_entities_are_decided_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision and the order of the answer are those of one part."""
+    entries = [entry(("user", f"u{number % 15}"), ops=((RATE, 1.0 + number),)) for number in range(20)]
+    whole = altered(a_context(), *entries)
+    monkeypatch.setattr(quotas, "ENTRIES_AT_ONCE", 5)
+    decision, parts = in_parts(on_alter_client_quotas(a_context(), AlterClientQuotasRequest(entries=entries), INFO))
+    assert decision == whole and len(decision.records) == 15
+    assert parts == 1 + 20 // 5 + 15 // 5, "decided, and answered"
 
 
 def test_each_entity_has_its_answer() -> None:

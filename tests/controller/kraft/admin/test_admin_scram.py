@@ -5,7 +5,8 @@ import hmac
 
 import pytest
 
-from controller.kraft.contexts import a_context, applied
+from controller.kraft.contexts import a_context, applied, at_once, in_parts
+from kcore.controller.kraft.admin import scram
 from kcore.controller.kraft.admin.scram import on_alter_user_scram_credentials, on_describe_user_scram_credentials
 from kcore.controller.kraft.decision import Decision, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
@@ -31,7 +32,12 @@ def altered(
 ) -> Decision:
     deletions = [ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in gone]
     request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=[*made])
-    return on_alter_user_scram_credentials(context, request, INFO)
+    return at_once(on_alter_user_scram_credentials(context, request, INFO))
+
+
+def described(context: ControllerContext, users: list[UserName] | None) -> Decision:
+    request = DescribeUserScramCredentialsRequest(users=users)
+    return at_once(on_describe_user_scram_credentials(context, request, INFO))
 
 
 def errors(decision: Decision) -> dict[str, int]:
@@ -46,6 +52,23 @@ def test_a_credential_is_made_replaced_and_deleted() -> None:
     applied(context, altered(context, gone=(("alice", 1),)))
     assert not context.image.scram
     assert errors(altered(context, gone=(("alice", 1),))) == {"alice": Errors.RESOURCE_NOT_FOUND}
+
+
+def test_many_users_are_changed_and_described_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decisions are those of one part."""
+    context, gone = a_context(), tuple((f"u{number}", 1) for number in range(20))
+    applied(context, altered(context, *(upsertion(name) for name, _ in gone[:10])))
+    made = [upsertion(f"u{number}", 2) for number in range(15, 40)]
+    whole = altered(context, *made, gone=gone)
+    monkeypatch.setattr(scram, "USERS_AT_ONCE", 5)
+    deletions = [ScramCredentialDeletion(name=name, mechanism=mechanism) for name, mechanism in gone]
+    request = AlterUserScramCredentialsRequest(deletions=deletions, upsertions=made)
+    decision, parts = in_parts(on_alter_user_scram_credentials(context, request, INFO))
+    assert decision == whole and len(decision.records) == 10 + 20
+    assert parts == 1 + 20 // 5 + 25 // 5 + 40 // 5, "deletions, upsertions, and answers"
+    described = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name, _ in gone])
+    decision, parts = in_parts(on_describe_user_scram_credentials(context, described, INFO))
+    assert len(decision.response.results) == 20 and parts == 1 + 20 // 5
 
 
 def test_two_changes_of_a_user_are_none() -> None:
@@ -144,14 +167,14 @@ def test_an_old_metadata_version_has_no_credentials() -> None:
 def test_described_are_mechanisms_and_iterations() -> None:
     context = a_context()
     applied(context, altered(context, upsertion(), upsertion("bob", 2, iterations=8192)))
-    everyone = on_describe_user_scram_credentials(context, DescribeUserScramCredentialsRequest(users=None), INFO)
+    everyone = described(context, None)
     found = {
         each.user: [(info.mechanism, info.iterations) for info in each.credential_infos]
         for each in everyone.response.results
     }
     assert found == {"alice": [(1, 4096)], "bob": [(2, 8192)]}
     users = [UserName(name=name) for name in ("alice", "carol", "bob", "bob")]
-    some = on_describe_user_scram_credentials(context, DescribeUserScramCredentialsRequest(users=users), INFO)
+    some = described(context, users)
     assert {
         each.user: (each.error_code, each.error_message, len(each.credential_infos)) for each in some.response.results
     } == {
@@ -175,6 +198,5 @@ def test_scram_credentials_need_the_rights_to_alter_and_to_describe() -> None:
     decision = altered(context, upsertion())
     assert errors(decision) == {"alice": Errors.CLUSTER_AUTHORIZATION_FAILED}
     assert not decision.records
-    request = DescribeUserScramCredentialsRequest(users=None)
-    answer = on_describe_user_scram_credentials(context, request, INFO).response
+    answer = described(context, None).response
     assert answer.error_code == Errors.CLUSTER_AUTHORIZATION_FAILED and not answer.results

@@ -13,7 +13,8 @@ from kcore.controller.zk import events
 from kcore.controller.zk.admin import topics
 from kcore.controller.zk.effects import SendResponse
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_operations import Create, WriteNodes
+from kcore.metadata.zookeeper.znode_operations import Create, ReadNodes, WriteNodes
+from kcore.node.zk import znode_steps
 from kcore.node.zk.admin import configs as admin_configs
 from kcore.protocol_errors import Errors
 from kcore.schema.topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, DeleteTopicState
@@ -400,6 +401,35 @@ def test_a_name_and_an_id_at_once() -> None:
     response = admin.ask(cluster, schema.DeleteTopicsRequest(topics=[both]), 6)
     assert errors_of(response) == {"t": Errors.INVALID_REQUEST}
     assert cluster.tree.children["/admin/delete_topics"] == set()
+
+
+def test_a_deletion_of_many_topics_is_decided_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "DELETED_AT_ONCE", 2)
+    cluster = small()
+    unknown = [DeleteTopicState(name=f"t{number}") for number in range(7)]
+    response = admin.ask(cluster, schema.DeleteTopicsRequest(topics=unknown), 6)
+    assert errors_of(response) == dict.fromkeys((each.name for each in unknown), Errors.UNKNOWN_TOPIC_OR_PARTITION)
+    assert cluster.pauses == 2 * 3, "looked up, and counted"
+
+
+def test_znodes_are_read_and_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(znode_steps, "ZNODES_AT_ONCE", 4)
+    cluster = small()
+    cluster.effects.clear()
+    results = create(cluster, *(topic(f"new-{number}", 1, 1) for number in range(5)))
+    assert [error(each) for each in results] == [(Errors.NONE, None)] * 5
+    reads = [len(each.paths) for each in cluster.effects if isinstance(each, ReadNodes) and not each.watch]
+    writes = [len(each.operations) for each in cluster.effects if isinstance(each, WriteNodes)]
+    assert max(reads) == max(writes) == 4 and sum(reads) >= 3 * 5 and sum(writes) == 2 * 5
+
+
+def test_a_deletion_of_many_topics_is_refused_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "DELETED_AT_ONCE", 2)
+    cluster = small()
+    both = [DeleteTopicState(name=f"t{number}", topic_id=Uuid(b"?" * 16)) for number in range(7)]
+    response = admin.ask(cluster, schema.DeleteTopicsRequest(topics=both), 6)
+    assert errors_of(response) == dict.fromkeys((each.name for each in both), Errors.INVALID_REQUEST)
+    assert cluster.pauses == 3
 
 
 @pytest.mark.parametrize(("version", "error_code"), [(2, Errors.INVALID_REQUEST), (3, Errors.TOPIC_DELETION_DISABLED)])

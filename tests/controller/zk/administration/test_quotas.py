@@ -10,6 +10,7 @@ from controller.zk.admin import small
 from controller.zk.tree import Cluster
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
+from kcore.node.zk.admin import quotas
 from kcore.node.zk.admin.quotas import as_text
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
@@ -59,6 +60,23 @@ def describe(cluster: Cluster, *components: tuple[str, int, str | None], strict:
 
 def stored(cluster: Cluster, path: str) -> dict[str, str]:
     return znodes.decode_config(path, cluster.tree.nodes[path].data)
+
+
+def test_many_quotas_are_altered_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part has a bounded number of entities, of an entity's parts, and of its quotas."""
+    monkeypatch.setattr(quotas, "AT_ONCE", 5)
+    cluster = small()
+    assert (
+        alter(cluster, *(entry({"user": ""}) for _ in range(20)))
+        == [(Errors.INVALID_REQUEST, "Empty user not supported")] * 20
+    )
+    assert cluster.pauses == 4
+    [last] = [entry({"user": "alice"})]
+    last.entity *= 20
+    last.ops = [OpData(key="producer_byte_rate", value=1.0 + number) for number in range(20)]
+    assert alter(cluster, last) == [(Errors.NONE, None)]
+    assert cluster.pauses == 4 + 4 + 4
+    assert stored(cluster, "/config/users/alice") == {"producer_byte_rate": "20"}
 
 
 def test_quotas_lie_where_brokers_look_for_them_and_notes_tell_of_them() -> None:

@@ -14,6 +14,7 @@ from controller.zk.tree import Cluster
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import sanitized
 from kcore.metadata.zookeeper.znode_operations import WriteNodes
+from kcore.node.zk.admin import scram
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,
@@ -61,6 +62,23 @@ def describe(cluster: Cluster, *users: str) -> dict[str, Any]:
 
 def stored(cluster: Cluster, path: str) -> dict[str, str]:
     return znodes.decode_config(path, cluster.tree.nodes[path].data)
+
+
+def test_many_users_are_changed_and_described_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scram, "USERS_AT_ONCE", 5)
+    cluster, users = small(), [f"u{number:02}" for number in range(20)]
+    cluster.effects.clear()
+    changes = [upsertion(user) for user in users]
+    assert alter(cluster, *changes) == dict.fromkeys(users, (Errors.NONE, None))
+    writes = [each for each in cluster.effects if isinstance(each, WriteNodes)]
+    assert [len(each.operations) for each in writes] == [2 * 5] * 4, "each user's settings and a notification"
+    assert cluster.pauses == 4 + 4, "checked, and answered"
+    described = {user: {SHA_256: 4096} for user in users}
+    assert describe(cluster, *users, "", "") == {**described, "": Errors.RESOURCE_NOT_FOUND}
+    assert describe(cluster) == described
+    assert cluster.pauses == 8 + 4 + 4
+    assert {*alter(cluster, *changes, *changes).values()} == {scram.TWICE}
+    assert cluster.pauses == 16 + 8 + 4
 
 
 def test_a_credential_is_written_as_kafka_does_with_a_notification() -> None:

@@ -1,5 +1,6 @@
 """Many topics are deleted: in parts of bounded size, with the work of what was answered, and safe to be interrupted."""
 
+import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -9,7 +10,8 @@ from controller.zk.tree import Cluster
 from kcore import schema
 from kcore.controller.zk import events
 from kcore.controller.zk.effects import Effect, HandleLater, Send, SendResponse
-from kcore.controller.zk.topics import deletion_steps
+from kcore.controller.zk.topics import deletion_steps, topic_changes
+from kcore.metadata.table import partition_rows
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import (
     Delete,
@@ -109,6 +111,29 @@ def test_no_event_does_more_than_a_part(topics: int, partitions: int, started: i
     assert sum(len(each.rows) for each in parts) == topics * partitions
     steps = sum(isinstance(each, events.TopicDeletionStep) for each in cluster.handled)
     assert steps == len([*of_kind(cluster, HandleLater)]) >= topics * partitions // 6
+
+
+@pytest.mark.parametrize(("topics", "partitions", "most"), [(1, 45, 10), (20, 1, 4)])
+def test_topics_leave_the_table_in_parts(
+    topics: int, partitions: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two parts, each topic that is still in the table has all or the first of its partitions."""
+    monkeypatch.setattr(partition_rows, "FREED_AT_ONCE", 10)
+    monkeypatch.setattr(topic_changes, "TOPICS_AT_ONCE", 4)
+    cluster = many(topics, partitions)
+    table, sizes = cluster.active.table, [topics * partitions]
+
+    def count(effect: Effect) -> None:
+        sizes.append(table.partition_count)
+        for name in filter(None, table.topics.names):
+            indexes = table.partition_index__p[table.rows_of_topic(name)].tolist()
+            assert indexes == [*range(len(indexes))]
+
+    cluster.before = count
+    cluster.run()
+    answer_stops(cluster)
+    assert left_of(cluster) == [] and table.partition_count == 0
+    assert max(before - after for before, after in itertools.pairwise(sizes)) == most
 
 
 @pytest.mark.usefixtures("in_small_parts")

@@ -5,7 +5,7 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, QuorumCon
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from kcore.constants import MIN_ISR
@@ -13,7 +13,7 @@ from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import KcoreError
-from kcore.java_hash import hash_map_order, java_int, java_split, string_hash, timeline_order
+from kcore.java_hash import hash_map_order, java_int, java_split, string_hash, string_hashes, timeline_order
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.node.kraft.config_kinds import (
     check_client_metrics,
@@ -109,6 +109,7 @@ def _refuse(message: str) -> None:
 OPERATIONS: Final[Mapping[int, str]] = {each.value: each.name for each in OpType}
 CORDONED: Final = "cordoned.log.dirs"
 MAX_LENGTH: Final = 32767  # UTF-16 units of a value.
+SETTINGS_AT_ONCE: Final = 2_000  # Settings of one part of `refuse_unknown`.
 
 Resource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 Operation = tuple[int, str | None]
@@ -163,6 +164,28 @@ class ConfigChanges:
             if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
         return self._checked(resource, records, (), is_new=is_new)
+
+    def refuse_unknown(self, settings: Mapping[str, str]) -> Generator[None, None, None]:
+        """Raise the error of a new topic with more settings than topics have, in parts.
+
+        `incremental` has the same result, in one part.
+        """
+        known = RELEASES[self._release].topic_configs
+        if len(settings) <= len(known):
+            return
+        names, hashes = [*settings], dict[str, int]()
+        for begin in range(0, len(names), SETTINGS_AT_ONCE):
+            some = names[begin : begin + SETTINGS_AT_ONCE]
+            hashes.update(zip(some, string_hashes(some), strict=True))
+            yield
+        order = hash_map_order(names, hashes.__getitem__)
+        for place, name in enumerate(order, 1):
+            if place % SETTINGS_AT_ONCE == 0:
+                yield
+            if (message := self._reason_too_long(settings[name])) is not None:
+                Errors.INVALID_CONFIG.raise_for(message)
+        unknown = next(name for name in order if name not in known)
+        Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {unknown}")
 
     def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
         """The records that replace all settings of the resource; settings that the request omits are removed.
@@ -230,12 +253,14 @@ class ConfigChanges:
                     f"When updating {CORDONED} via controllers,  the new value must be a subset of the current "
                     "configuration value."
                 )
-        if value is not None and self.context.config.node.rules.limits_length_of_values and _units(value) > MAX_LENGTH:
-            return (
-                "The configuration value cannot be added because it exceeds the maximum value size of "
-                f"{MAX_LENGTH} bytes."
-            )
-        return None
+        return self._reason_too_long(value)
+
+    def _reason_too_long(self, value: str | None) -> str | None:
+        if value is None or not self.context.config.node.rules.limits_length_of_values or _units(value) <= MAX_LENGTH:
+            return None
+        return (
+            f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_LENGTH} bytes."
+        )
 
     def _validate(self, resource: Resource, wanted: Mapping[str, str], current: Mapping[str, str]) -> None:
         """Raise if the resource may not have the settings `wanted` (ControllerConfigurationValidator.validate)."""

@@ -141,7 +141,7 @@ class Creating:
         return next((each for each in _spellings(name, signs) if each in topics), None)
 
     def _created(self, topic: CreatableTopic) -> Generator[None, None, CreatableTopicResult]:
-        configs, records = self._configs(topic)
+        configs, records = yield from self._configs(topic)
         replicas__ps = (yield from self._manual(topic)) if topic.assignments else self._placed(topic)
         self._quota.record(len(replicas__ps))
         topic_id = self._context.new_uuid()
@@ -154,7 +154,7 @@ class Creating:
             result.topic_config_error_code = Errors.TOPIC_AUTHORIZATION_FAILED
         return result
 
-    def _configs(self, topic: CreatableTopic) -> tuple[Mapping[str, str], list[Versioned]]:
+    def _configs(self, topic: CreatableTopic) -> Generator[None, None, tuple[Mapping[str, str], list[Versioned]]]:
         """The topic's own settings and their records. Raises InvalidConfigurationException and others."""
         unset = [each.name for each in topic.configs if each.value is None]
         if unset:
@@ -162,6 +162,7 @@ class Creating:
         configs = {each.name: each.value for each in topic.configs if each.value is not None}
         if not configs:
             return configs, []
+        yield from self._changes.refuse_unknown(configs)
         operations = {name: (OpType.SET, value) for name, value in configs.items()}
         error, message, records = self._changes.incremental(
             (ConfigResourceType.TOPIC, topic.name), operations, is_new=True

@@ -21,7 +21,7 @@ from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import StopReplicaResponseReceived, Tick, TopicDeletion
 from kcore.controller.zk.log_lines import Topics
 from kcore.controller.zk.requests.states import distinct
-from kcore.controller.zk.topics import deletion_steps
+from kcore.controller.zk.topics import deletion_steps, topic_changes
 from kcore.controller.zk.topics.deletion_progress import INELIGIBLE, STARTED, SUCCESSFUL, AwaitedDeletion
 from kcore.controller.zk.topics.deletion_steps import AWAY, make_ineligible
 from kcore.controller.zk.zk_context import ControllerContext
@@ -69,7 +69,8 @@ def enqueue(context: ControllerContext, names: Collection[str]) -> Steps[None]:
     table = context.table
     moving = np.array(sorted(table.adding.keys() | table.removing.keys()), np.int32)
     if names:
-        yield from log_notice(Topics("to be deleted", deletion_steps.sizes_of(context, names)))
+        sizes = yield from topic_changes.sizes_of(context, names)
+        yield from log_notice(Topics("to be deleted", sizes))
     yield from make_ineligible(
         context, {table.topics.names[row] for row in table.topic_row__p[moving].tolist()}, BEING_REASSIGNED
     )

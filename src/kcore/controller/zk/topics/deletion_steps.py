@@ -53,12 +53,8 @@ def make_ineligible(context: ControllerContext, names: Iterable[str], why: str) 
     found = context.topics_to_be_deleted.intersection(names) - context.deletion.ineligible
     if found:
         context.deletion.ineligible |= found
-        yield from log_notice(Topics(f"cannot be deleted yet: {why}", sizes_of(context, found)))
-
-
-def sizes_of(context: ControllerContext, names: Iterable[str]) -> dict[str, int]:
-    """The number of partitions of each topic."""
-    return {name: len(context.table.rows_of_topic(name)) for name in names}
+        sizes = yield from topic_changes.sizes_of(context, found)
+        yield from log_notice(Topics(f"cannot be deleted yet: {why}", sizes))
 
 
 def _start(context: ControllerContext) -> Steps[None]:
@@ -133,7 +129,7 @@ def _remove(context: ControllerContext) -> Steps[None]:
     if kept:
         yield from _delete_trees([znodes.topic_path(name) for name in kept])
     yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in names])
-    sizes = sizes_of(context, names)
+    sizes = yield from topic_changes.sizes_of(context, names)
     yield from topic_changes.remove_topics(context, names)
     yield from log_notice(Topics("deleted", sizes))
     yield from context.after_topics_deleted(names)

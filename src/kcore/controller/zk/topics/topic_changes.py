@@ -4,7 +4,7 @@ Source: KafkaController.processTopicChange, processPartitionModifications and pr
 ZkNodeChangeNotificationListener and TopicConfigHandler of 3.9.1.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,10 +24,19 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Delete, Node, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.node.zk.notices import TextNotice
-from kcore.node.zk.znode_steps import log_notice, pass_over, read_children, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import (
+    Pause,
+    log_notice,
+    pass_over,
+    pause_after,
+    read_children,
+    read_nodes,
+    write_nodes,
+)
 from kcore.types import Int32s
 
 MOST_READ: Final = 500  # Changed topic znodes that one event reads.
+TOPICS_AT_ONCE: Final = 1_000  # Topics that one part counts or removes.
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
@@ -35,7 +44,7 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
     names = yield from read_children(znodes.TOPICS, watch=True)
     topics = context.table.topics
     if gone := {*topics.names} - {*names, ""}:
-        sizes = {name: len(context.table.rows_of_topic(name)) for name in gone}
+        sizes = yield from sizes_of(context, gone)
         yield from log_notice(Topics("removed from ZooKeeper by others", sizes))
         # Others removed these topics: a new topic of the name must not be deleted.
         if requested := sorted(context.topics_to_be_deleted.intersection(gone)):
@@ -59,8 +68,17 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
         yield from _begin(context, np.sort(np.concatenate(rows)))
 
 
+def sizes_of(context: ControllerContext, names: Iterable[str]) -> Steps[dict[str, int]]:
+    """The number of partitions of each topic."""
+    sizes = {}
+    for place, name in enumerate(names, 1):
+        yield from pause_after(place, TOPICS_AT_ONCE)
+        sizes[name] = len(context.table.rows_of_topic(name))
+    return sizes
+
+
 def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[None]:
-    """Removes deleted topics from the table, and answers requests that waited for their deletion."""
+    """Removes deleted topics from the table in parts, and answers requests that waited for their deletion."""
     table, deletion = context.table, context.deletion
     for name in names:
         context.written_topics.pop(name, None)
@@ -70,7 +88,12 @@ def remove_topics(context: ControllerContext, names: Collection[str]) -> Steps[N
             held -= rows
     context.topics_to_be_deleted.difference_update(names)
     deletion.forget(table, names)
-    table.remove_topics(names)
+    every = [*names]
+    for begin in range(0, len(every), TOPICS_AT_ONCE):
+        if begin:
+            yield Pause()
+        for _ in table.removing_topics(every[begin : begin + TOPICS_AT_ONCE]):
+            yield Pause()
     for request_id, awaited in list(deletion.awaited.items()):
         awaited.topics.difference_update(names)
         if not awaited.topics:

@@ -1,0 +1,112 @@
+"""A broker's log directory writes topic ids and deletes folders on a thread, and loses nothing by it."""
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kcore.protocol_errors import Errors, exception_of
+from kcore.storage.checkpoints import TopicPartition
+from kcore.storage.log import folder_work
+from kcore.storage.log.live_log import Settings
+from kcore.storage.log.log_directory import LogDirectory, topic_id_in
+from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.record_batch import scan_batches
+from storage import building
+
+P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
+ID = Uuid(b"i" * 16)
+
+
+class Held:
+    """Work that a thread begins and does not end before `release`."""
+
+    def __init__(self, work: Callable[..., None]) -> None:
+        self.threads: list[int] = []
+        self._work, self._may_go_on = work, threading.Event()
+
+    def __call__(self, *given: Any) -> None:
+        self.threads.append(threading.get_ident())
+        if self.threads[-1] != threading.main_thread().ident:
+            self._may_go_on.wait()
+        self._work(*given)
+
+    def release(self) -> None:
+        self._may_go_on.set()
+
+
+@pytest.fixture
+def deletion(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    held = Held(shutil.rmtree)
+    monkeypatch.setattr(folder_work.shutil, "rmtree", held)
+    yield held
+    held.release()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LogDirectory:
+    return LogDirectory(tmp_path / "logs", Settings(), in_background=True).open()
+
+
+def appended(directory: LogDirectory, key: TopicPartition) -> None:
+    data = building.batch(0, [b"v"])
+    directory.logs[key].append(data, scan_batches(data))
+
+
+def test_a_folder_is_deleted_by_a_thread_after_its_name(directory: LogDirectory, deletion: Held) -> None:
+    directory.create(P)
+    directory.delete(P)
+    assert [each.name[-7:] for each in directory.path.iterdir()] == ["-delete"]
+    deletion.release()
+    directory.close()
+    assert not [each for each in directory.path.iterdir() if each.is_dir()]
+    assert threading.get_ident() not in deletion.threads
+
+
+def test_a_topic_id_waits_for_the_thread_but_not_for_records(directory: LogDirectory, deletion: Held) -> None:
+    """The thread deletes another folder meanwhile."""
+    for key in (P, Q):
+        directory.create(key)
+    directory.delete(Q)
+    directory.assign_topic_id(P, ID)
+    folder = directory.logs[P].folder
+    assert directory.topic_id(P) == ID and topic_id_in(folder) == ZERO_UUID
+    appended(directory, P)
+    assert topic_id_in(folder) == ID
+    deletion.release()
+    directory.close()
+    assert LogDirectory(directory.path).open().topic_id(P) == ID
+
+
+def test_a_deleted_log_gets_no_topic_id(directory: LogDirectory, deletion: Held) -> None:
+    for key in (P, Q):
+        directory.create(key)
+    directory.delete(Q)
+    directory.assign_topic_id(P, ID)
+    directory.delete(P)
+    deletion.release()
+    directory.close()
+    assert not [*directory.path.glob("*/partition.metadata")] and not (directory.path / str(P)).exists()
+
+
+def test_an_error_of_the_thread_is_the_directorys(directory: LogDirectory, deletion: Held) -> None:
+    directory.create(P)
+    directory.delete(P)
+    [folder] = directory.path.glob("*-delete")
+    shutil.move(folder, directory.path.parent / "gone")
+    deletion.release()
+    directory._work.close()
+    with pytest.raises(exception_of(Errors.KAFKA_STORAGE_ERROR), match="No such file"):
+        directory.checkpoint()
+
+
+def test_a_failed_directory_does_not_wait_for_its_disk(directory: LogDirectory, deletion: Held) -> None:
+    for key in (P, Q):
+        directory.create(key)
+    directory.delete(Q)
+    directory.assign_topic_id(P, ID)
+    assert directory.fail("the disk is lost") == [P]
+    deletion.release()
