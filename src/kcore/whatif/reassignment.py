@@ -9,12 +9,13 @@ import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_RECOVERY_CHANGE
 from kcore.errors import ArgumentError, TableError
+from kcore.metadata.metadata_version import VERSIONS_BY_RELEASE
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import isrs_altered
 from kcore.replication.kraft_moves import reassignments_begun
-from kcore.replication.levels import RELEASES, level_of
+from kcore.replication.levels import level_of
 from kcore.suggestions import did_you_mean
 from kcore.types import is_whole
 from kcore.whatif.cluster import Cluster
@@ -85,7 +86,7 @@ def _kraft_settings(cluster: Cluster) -> KraftSettings:
     """The settings with a level of KRaft. A reassignment in ZooKeeper mode ends in the same state."""
     if not cluster.level.zookeeper:
         return cluster.settings
-    kraft = level_of(f"{RELEASES[ZOOKEEPER_RELEASE].default}@{ZOOKEEPER_RELEASE}")
+    kraft = level_of(f"{VERSIONS_BY_RELEASE[ZOOKEEPER_RELEASE].default}@{ZOOKEEPER_RELEASE}")
     return replace(cluster.settings, level=kraft, elr_enabled=False)
 
 
