@@ -20,11 +20,13 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_acls import PERSISTENT_PATHS, AclBinding, encode_acls, resource_path
 from kcore.metadata.zookeeper.znode_operations import WriteNodes, WriteStates
 from kcore.metadata.zookeeper.znodes import ProducerIdsBlock
+from kcore.net.request_context import ClientSession, RequestContext
 from kcore.node.zk.acls import ZkAcls
 from kcore.node.zk.admin.acls import MOST_TRIES as ACL_TRIES
 from kcore.node.zk.admin.quotas import MOST_TRIES as QUOTA_TRIES
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import AclCreation, CreateAclsRequest
+from kcore.schema.headers import RequestHeader
 from kcore.schema.quotas import AlterClientQuotasRequest, AlterClientQuotasRequestEntryData, EntityData, OpData
 from kcore.server.zk_node import notification_watcher
 from kcore.server.zk_node.client_quotas import ZkClientQuotas
@@ -167,6 +169,12 @@ async def test_what_follows_zookeeper_goes_on_after_many_failures(monkeypatch: p
     await asyncio.gather(task, return_exceptions=True)
 
 
+def sent(frame: bytes, connection_id: int) -> RequestContext:
+    """The context of a request with any bytes."""
+    session = ClientSession("PLAINTEXT", "127.0.0.1")
+    return RequestContext("a test", connection_id, RequestHeader(), session, frame=frame)
+
+
 @story
 async def test_a_client_whose_brokers_stream_died_is_answered_when_it_asks_again() -> None:
     """Several times: each time by a new connection, and never by what is left of the old one."""
@@ -195,13 +203,13 @@ async def test_a_client_whose_brokers_stream_died_is_answered_when_it_asks_again
         for turn in range(3):
             frame = b"frame %d" % turn
             with pytest.raises(DisconnectedError):
-                await relay.ask(7, frame)
-            assert await relay.ask(7, frame) == frame
+                await relay.ask(sent(frame, 7))
+            assert await relay.ask(sent(frame, 7)) == frame
             relay.forget(7)
         assert connections == 6 and not relay._streams
         frame = b"the last one"
         with pytest.raises(DisconnectedError):
-            await relay.ask(7, frame)
+            await relay.ask(sent(frame, 7))
         assert not relay._streams, "what is broken is not kept"
 
 
@@ -223,11 +231,11 @@ async def test_a_relay_asks_the_next_broker_where_one_is_gone() -> None:
             return addresses
 
         relay = BrokerRelay(brokers, lambda: (), lambda: None)
-        assert await relay.ask(1, b"frame") == b"frame"
+        assert await relay.ask(sent(b"frame", 1)) == b"frame"
         relay.forget(1)
         addresses.pop()
         with pytest.raises(DisconnectedError, match="no live broker"):
-            await relay.ask(1, b"frame")
+            await relay.ask(sent(b"frame", 1))
 
 
 # Executors, and disks.

@@ -145,7 +145,7 @@ KCORE: Final = Rules(
         (r"^RaftNode\.append_batches ", "append"),
         (r"^LogFlusher\._flush |^OsFileSystem\.fsync ", "flush"),
         (r"^on_fetch_request |^RaftNode\.on_request ", "Fetch"),
-        (r"^QuorumRequestHandlers\.(?:_write_late|answer)", "answer waiting Fetches"),
+        (r"^(?:PendingRequests|QuorumRequestHandlers)\.(?:_write_late|answer)", "answer waiting Fetches"),
         (r"^(?:KraftController\.on_request|KraftServer\._on_request) ", "other requests"),
         (r"^(?:Registration|PeriodicTasks)\.", "periodic work"),
         (r"^(?:Served\w+|DirectConnections|FrameTransport)\.|^_SelectorSocketTransport\._read_ready", "connections"),
