@@ -1,6 +1,7 @@
 """An anonymous shape has no text of the original, and the same structure; equal keys give equal tokens."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,6 +30,35 @@ DUMPS = sorted(SAMPLES.glob("zk39-scenario/*.zk.txt"))
 LETTERS = "ghijklmnopqrstuvwxyzQXZ"  # A token has hexadecimal digits only.
 
 
+def add_topic(image: ClusterImage, random: Random, text: Callable[..., str], users: list[str]) -> None:
+    """Adds a topic with partitions, settings and an ACL."""
+    name, topic_id = text(random.choice((1, 4))), Uuid(random.randbytes(16))
+    image.apply(s.TopicRecord(name=name, topic_id=topic_id))
+    for partition in range(random.randint(1, 5)):
+        replicas = random.sample(range(1001, 1006), 3)
+        image.apply(
+            s.PartitionRecord(
+                partition_id=partition, topic_id=topic_id, replicas=replicas, isr=replicas[:2], leader=replicas[1],
+                leader_epoch=3, partition_epoch=5, directories=[],
+            )
+        )  # fmt: skip
+    for key, value in (
+        ("retention.ms", "60000"),
+        ("cleanup.policy", "compact,delete"),
+        (text(), text()),
+        ("ssl.keystore.password", "1234567"),
+        ("leader.replication.throttled.replicas", "0:1001,1:1002"),
+    ):
+        image.apply(s.ConfigRecord(resource_type=2, resource_name=name, name=key, value=value))
+    image.apply(
+        s.AccessControlEntryRecord(
+            id=Uuid(random.randbytes(16)), resource_type=2, resource_name=name, pattern_type=3, operation=3,
+            permission_type=3,
+            principal=f"User:{random.choice(users)}", host=random.choice([text(), "*"]),
+        )
+    )  # fmt: skip
+
+
 def cluster(random: Random) -> tuple[ClusterImage, set[str]]:
     """A cluster with texts of all kinds and lengths, and these texts."""
     image, texts = ClusterImage(), set[str]()
@@ -51,30 +81,7 @@ def cluster(random: Random) -> tuple[ClusterImage, set[str]]:
             )
         )  # fmt: skip
     for _ in range(8):
-        name, topic_id = text(random.choice((1, 4))), uuids.pop()
-        image.apply(s.TopicRecord(name=name, topic_id=topic_id))
-        for partition in range(random.randint(1, 5)):
-            replicas = random.sample(range(1001, 1006), 3)
-            image.apply(
-                s.PartitionRecord(
-                    partition_id=partition, topic_id=topic_id, replicas=replicas, isr=replicas[:2], leader=replicas[1],
-                    leader_epoch=3, partition_epoch=5, directories=[],
-                )
-            )  # fmt: skip
-        for key, value in (
-            ("retention.ms", "60000"),
-            ("cleanup.policy", "compact,delete"),
-            (text(), text()),
-            ("ssl.keystore.password", "1234567"),
-            ("leader.replication.throttled.replicas", "0:1001,1:1002"),
-        ):
-            image.apply(s.ConfigRecord(resource_type=2, resource_name=name, name=key, value=value))
-        image.apply(
-            s.AccessControlEntryRecord(
-                id=uuids.pop(), resource_type=2, resource_name=name, pattern_type=3, operation=3, permission_type=3,
-                principal=f"User:{random.choice(users)}", host=random.choice([text(), "*"]),
-            )
-        )  # fmt: skip
+        add_topic(image, random, text, users)
     for group in groups:
         entity = [
             EntityData(entity_type="user", entity_name=users[0]),

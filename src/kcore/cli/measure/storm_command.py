@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import typer
@@ -72,40 +72,74 @@ def command(
     """
     if names:
         raise typer.Exit(list_scenarios())
-    table = None
-    if cluster is not None:
-        table, factor, rack_count = read_cluster(cluster, command_config)
-        if (partitions_per_topic, replication_factor, racks) != (100, 3, 3):
-            fail(f"--partitions-per-topic, --replication-factor and --racks are for generated clusters, and {cluster} "
-                 "has its own: leave them out")  # fmt: skip
-        replication_factor, racks = factor, rack_count
-        brokers, partitions = brokers or str(len(table.brokers)), partitions or str(table.partition_count)
-    plan = plan_of(
-        (brokers or "20", partitions or "10k", lost_replicas), paired=paired, targets=target or [KAFKA], jvm=jvm,
-        properties=properties, java=java, scenarios=scenarios, partitions_per_topic=partitions_per_topic, racks=racks,
-        replication_factor=replication_factor, controllers=controllers, heap=heap, metadata=old_metadata or metadata,
-        heartbeat_s=heartbeat_s, seconds=seconds, lost_share=lost_share, master=master, repeat=repeat, seed=seed,
-        profile=profile, session_timeout_ms=session_timeout, pids=pid, command_config=str(command_config or ""),
-        secure=_protocol(secure, secure_with), cluster=cluster or "")  # fmt: skip
-    raise typer.Exit(run(plan, out, json, settings_of(master, conf, archives) if master else None,
-                         overwrite=overwrite, cluster=table))  # fmt: skip
+    sizes = Sizes(brokers, partitions, lost_replicas, partitions_per_topic, replication_factor, racks)
+    plan, table = plan_and_cluster(cluster, command_config, sizes, targets=target or [KAFKA], jvm=jvm, java=java,
+        properties=properties, scenarios=scenarios, controllers=controllers, heap=heap, seconds=seconds, paired=paired,
+        metadata=old_metadata or metadata, heartbeat_s=heartbeat_s, lost_share=lost_share, master=master, seed=seed,
+        repeat=repeat, profile=profile, session_timeout_ms=session_timeout, pids=pid,
+        secure=_protocol(secure, secure_with))  # fmt: skip
+    raise typer.Exit(run(plan, out, json, _spark(master, conf, archives), overwrite=overwrite, cluster=table))
 
 
-def read_cluster(source: str, command_config: Path | None) -> tuple[PartitionTable, int, int]:
-    """The cluster of --cluster, its largest replication factor and its number of racks; ends the command otherwise."""
+def _spark(master: str, conf: list[str] | None, archives: str | None) -> SparkSettings | None:
+    return settings_of(master, conf, archives) if master else None
+
+
+class Sizes(NamedTuple):
+    """The options that describe the cluster of a storm, as texts and numbers."""
+
+    brokers: str | None
+    partitions: str | None
+    lost_replicas: str
+    partitions_per_topic: int = 100
+    replication_factor: int = 3
+    racks: int = 3
+
+    def counts(self) -> tuple[str, str, str]:
+        """The brokers, partitions and lost replicas."""
+        return self.brokers or "20", self.partitions or "10k", self.lost_replicas
+
+    def layout(self) -> dict[str, int]:
+        """The options about topics and racks, by name."""
+        return {name: getattr(self, name) for name in _LAYOUT}
+
+
+_LAYOUT: Final = ("partitions_per_topic", "replication_factor", "racks")
+
+
+def plan_and_cluster(
+    source: str | None, command_config: Path | None, given: Sizes, **options: Any
+) -> tuple[StormPlan, PartitionTable | None]:
+    """The plan of these options and sizes, and the cluster of --cluster; ends the command if one is invalid."""
+    table, sizes = read_cluster(source, command_config, given)
+    options |= {"cluster": source or "", "command_config": str(command_config or "")}
+    return plan_of(sizes.counts(), **sizes.layout(), **options), table
+
+
+def read_cluster(source: str | None, command_config: Path | None, given: Sizes) -> tuple[PartitionTable | None, Sizes]:
+    """The cluster of --cluster, and its sizes where the options give none; ends the command for an unusable one."""
+    if source is None:
+        return None, given
+    if given.layout() != Sizes(None, None, "0").layout():
+        fail(f"--partitions-per-topic, --replication-factor and --racks are for generated clusters, and {source} has "
+             "its own: leave them out")  # fmt: skip
     try:
         table = load_cluster(source, command_config=command_config).table
     except ClusterFileError as error:
         fail(str(error))
     if not table.partition_count:
         fail(f"{source}: the cluster has no partition")
-    used = table.topic_row__p[table.topic_row__p >= 0]
-    largest = int(np.bincount(used).argmax())
-    if (size := int((used == largest).sum())) > MOST_A_TOPIC:
-        name = table.topics.names[largest]
+    used = table.topic_row__p >= 0
+    sizes__t = np.bincount(table.topic_row__p[used])
+    if (size := int(sizes__t.max())) > MOST_A_TOPIC:
+        name = table.topics.names[int(sizes__t.argmax())]
         fail(f"{source}: topic {name!r} has {size:,} partitions; one request creates at most {MOST_A_TOPIC:,}")
-    factor = int((table.replicas__ps[table.topic_row__p >= 0] >= 0).sum(axis=1).max())
-    return table, factor, len({*table.brokers.racks} - {None})
+    return table, given._replace(
+        brokers=given.brokers or str(len(table.brokers)),
+        partitions=given.partitions or str(table.partition_count),
+        replication_factor=int((table.replicas__ps[used] >= 0).sum(axis=1).max()),
+        racks=len({*table.brokers.racks} - {None}),
+    )
 
 
 def list_scenarios() -> Exit:
