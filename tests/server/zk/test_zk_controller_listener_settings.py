@@ -347,7 +347,7 @@ async def test_quotas_of_clients_hold_at_the_controller() -> None:
     """request_percentage: the controller reads a change from its own notification. Brokers are exempt."""
     async with controller(Zookeeper(), zk_controller_settings({})) as server:
         assert server._handlers._server is not None
-        throttle, listening = server._handlers._throttle, server._handlers._server
+        throttle, listening = server._handlers._pipeline.throttle, server._handlers._server
         assert throttle is not None
         stop_the_clocks(throttle)
         async with (
