@@ -15,7 +15,7 @@ from kcore.whatif.restart_plan import may_restart_together, restart_plan, simula
 from kcore.whatif.what_if import WhatIf
 from reference import what_if as twin
 from seeds import seeds
-from whatif.scenes import healthy
+from whatif.scenes import KraftScene, healthy
 
 
 @pytest.mark.parametrize("seed", seeds(6, 40))
@@ -105,3 +105,16 @@ def test_nothing_is_planned_without_a_live_broker() -> None:
         with pytest.raises(TableError, match="no broker of the cluster is live"):
             question()
     assert not asked.restart_risks() and not asked.each_broker()
+
+
+@pytest.mark.parametrize("seed", seeds(4, 20))
+def test_the_risks_are_the_effects_of_a_loss(seed: int) -> None:
+    scene = KraftScene(seed)
+    asked = WhatIf(scene.cluster)
+    for risk in asked.restart_risks():
+        loss = asked.lose([risk.broker])
+        assert risk.rf1_offline + risk.unavailable == loss.new_without_leader
+        assert risk.acks_all_unavailable <= loss.new_under_min_isr
+        assert risk.unclean_data_loss == loss.unclean_leaders
+        assert risk.acks1_data_loss <= loss.moved_leaders - loss.unclean_leaders
+        assert risk.last_replica <= loss.new_one_in_sync

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-import pyarrow as pa
-
 from kcore.cli.whatif.whatif_answers import Answer
 from kcore.cli.whatif.whatif_page import render
+from kcore.extras import needs
 from kcore.measure.report import result_files
 from kcore.measure.report.machine import Load, facts
+
+with needs("report"):
+    import pyarrow as pa
 
 
 def keep(answer: Answer, folder: Path) -> None:
