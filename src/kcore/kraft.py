@@ -2,6 +2,7 @@
 
 from kcore.controller.kraft.activation import Bootstrap as Bootstrap
 from kcore.controller.kraft.controller import KraftController as KraftController
+from kcore.controller.kraft.kraft_context import RaftView as RaftView
 from kcore.controller.kraft.kraft_context import RequestInfo as RequestInfo
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig as KraftControllerConfig
 from kcore.controller.kraft.outputs import Clocks as Clocks

@@ -48,7 +48,7 @@ class Client:
         self.ours.setblocking(False)
         self.plain: socket.socket | None = theirs  # The plain front has the connection.
         self.key = -1
-        self.asked: deque[bytes] = deque()  # Frames that are not answered, to the client's knowledge.
+        self.unanswered: deque[bytes] = deque()  # Frames that are not answered, to the client's knowledge.
         self.is_asked = False  # The node got the first of them.
         self.due = b""  # The answer to it.
         self.is_written = False  # By the plain front.
@@ -62,10 +62,10 @@ class Client:
 
     @property
     def is_settled(self) -> bool:
-        return not self.due and (not self.asked or self.waits)
+        return not self.due and (not self.unanswered or self.waits)
 
     def send(self, frames: list[bytes], cuts: list[int]) -> None:
-        self.asked += frames
+        self.unanswered += frames
         for piece in pieces(b"".join(frames), cuts):
             self.ours.sendall(piece)
             self.story.step()
@@ -82,14 +82,14 @@ class Client:
             self._serve_plainly(self.plain)
 
     def _ask_node(self) -> None:
-        if self.asked and not self.is_asked:
+        if self.unanswered and not self.is_asked:
             self.is_asked = True
-            self.story.send_to_node(self, self.asked[0])
+            self.story.send_to_node(self, self.unanswered[0])
 
     def _take_answer(self) -> None:
         assert self.got.startswith(self.due)
         self.got = self.got[len(self.due) :]
-        frame = self.asked.popleft()
+        frame = self.unanswered.popleft()
         self.is_asked, self.is_written, self.due = False, False, b""
         self._ask_node()
         if self.plain is not None and not self.came:
@@ -98,10 +98,10 @@ class Client:
     def _serve_plainly(self, theirs: socket.socket) -> None:
         with suppress(BlockingIOError):
             self.came += theirs.recv(1 << 16)
-        answered = self.asked[0] if self.is_written else b""
-        assert b"".join(self.asked).startswith(answered + self.came)
-        if self.due and not self.is_written and self.came.startswith(self.asked[0]):
-            self.came = self.came[len(self.asked[0]) :]
+        answered = self.unanswered[0] if self.is_written else b""
+        assert b"".join(self.unanswered).startswith(answered + self.came)
+        if self.due and not self.is_written and self.came.startswith(self.unanswered[0]):
+            self.came = self.came[len(self.unanswered[0]) :]
             self.is_written = True
             theirs.sendall(self.due)
 
@@ -131,7 +131,7 @@ class Story:
         """By the node."""
         for answer in answers:
             client: Any = answer.reply_to
-            header, _, version = parsed(client.asked[0], FetchRequest)
+            header, _, version = parsed(client.unanswered[0], FetchRequest)
             client.due = answer_frame(answer.response, version, header.correlation_id)
 
     def adopt(self, client: Client, frame: bytes) -> None:
@@ -209,7 +209,7 @@ def test_every_client_gets_the_bytes_of_the_plain_front(kind: str, data: st.Data
         story.answered(story.leader.append(b"the last") + story.leader.flush())
         story.settle()
         for client in story.clients:
-            assert client.waits or not client.asked
+            assert client.waits or not client.unanswered
             client.ours.close()
 
 

@@ -28,7 +28,7 @@ class World(Cluster):
     poll_us = STEP_US  # Between two looks of a follower for something to ask, on average.
 
     def __init__(self, seed: int, protocol: str) -> None:
-        self.asked: dict[ReplicaFetcher, int] = {}  # The number of the request under way.
+        self.in_flight: dict[ReplicaFetcher, int] = {}  # The number of the request under way.
         self.numbers = count()
         super().__init__(seed=seed, inter_broker_protocol=protocol, min_insync_replicas=1 + seed % 2)
         self.network = Network(LINKS, 1 + len(self.ids), self.random)
@@ -81,17 +81,17 @@ class World(Cluster):
     def poll(self, broker_id: int) -> None:
         """The follower asks its leader, unless a request to it is under way."""
         for fetcher in [*self.brokers[broker_id].fetchers.values()]:
-            if fetcher not in self.asked and (ask := fetcher.next_request(self.now_ms)) is not None:
+            if fetcher not in self.in_flight and (ask := fetcher.next_request(self.now_ms)) is not None:
                 self._ask(broker_id, fetcher, ask)
 
     def _ask(self, broker_id: int, fetcher: ReplicaFetcher, ask: LeaderRequest) -> None:
         leader_id, follower = fetcher.leader_id, self.processes[broker_id]
-        number = self.asked[fetcher] = next(self.numbers)
+        number = self.in_flight[fetcher] = next(self.numbers)
 
         def back(response: Any) -> None:
-            if self.asked.get(fetcher) != number:
+            if self.in_flight.get(fetcher) != number:
                 return  # It came after the time-out.
-            del self.asked[fetcher]
+            del self.in_flight[fetcher]
             if response is None:
                 fetcher.failed(self.now_ms)
             else:

@@ -21,7 +21,7 @@ class Node:
 
     def __init__(self, port: int) -> None:
         self.where = Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)
-        self.is_active, self.asked, self.connections = False, 0, 0
+        self.is_active, self.request_count, self.connections = False, 0, 0
         self.holds = asyncio.Event()  # Answers go once it is set.
         self.holds.set()
         self.failing = Failing(0, lambda: None)
@@ -39,7 +39,7 @@ class Connections:
         connection = SimpleNamespace(versions=SimpleNamespace(choose=lambda kind: 0), closed=False, aborted=False)
 
         async def send(request: Any, version: int) -> Any:
-            node.asked += 1
+            node.request_count += 1
             node.failing()
             was_active = node.is_active
             await node.holds.wait()
@@ -92,12 +92,12 @@ async def test_a_refusal_of_the_last_controller_is_asked_again_of_the_next_one(m
     assert await world.ask() == "1"
     world.move(is_known=False)
     asking = asyncio.create_task(world.ask())
-    await until(lambda: world.first.asked > 4)
+    await until(lambda: world.first.request_count > 4)
     world.epoch, world.known = 2, world.second.where
     assert await asking == "2" and world.sent[-1] == 2
     assert world.first.connections > 2, "a controller that is none is not kept"
-    before = world.first.asked
-    assert await world.ask() == "2" and world.first.asked == before
+    before = world.first.request_count
+    assert await world.ask() == "2" and world.first.request_count == before
     world.client.close()
 
 
@@ -109,7 +109,7 @@ async def test_a_connection_to_the_last_controller_is_not_used_for_the_next_one(
     assert await world.ask() == "1"
     world.move()
     assert await world.ask() == "2"
-    assert (world.first.asked, world.second.asked) == (1, 1)
+    assert (world.first.request_count, world.second.request_count) == (1, 1)
     world.client.close()
 
 
@@ -119,10 +119,10 @@ async def test_one_request_waits_for_the_answer_to_the_other(monkeypatch: pytest
     world = World(monkeypatch)
     world.first.holds.clear()
     tasks = [asyncio.create_task(world.ask()) for _ in range(3)]
-    await until(lambda: world.first.asked == 1)
+    await until(lambda: world.first.request_count == 1)
     for _ in range(20):
         await asyncio.sleep(0)
-    assert world.first.asked == 1
+    assert world.first.request_count == 1
     world.move()
     world.first.holds.set()
     answers = [await each for each in tasks]

@@ -35,11 +35,11 @@ class Users(NoCredentials):
     """One user of SCRAM; counts how often its credential is read, which is once for an authentication."""
 
     def __init__(self) -> None:
-        self.password, self.asked = PASSWORD, 0
+        self.password, self.request_count = PASSWORD, 0
         self._known: dict[tuple[str, str], ScramCredential] = {}
 
     def scram(self, mechanism: str, username: str) -> ScramCredential | None:
-        self.asked += 1
+        self.request_count += 1
         key = mechanism, self.password
         if key not in self._known:
             self._known[key] = scram_credential(mechanism, self.password.encode(), b"salt", 4096)

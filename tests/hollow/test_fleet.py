@@ -40,7 +40,7 @@ class Controller:
     """A node: who it says is active, and its answers to all else by the type of request; heartbeats are all well."""
 
     def __init__(self, node_id: int) -> None:
-        self.node_id, self.asked = node_id, Counter[str]()
+        self.node_id, self.request_counts = node_id, Counter[str]()
         self.active: Controller = self
         self.answers: dict[type[Message], Message] = {
             s.BrokerRegistrationRequest: s.BrokerRegistrationResponse(broker_epoch=1)
@@ -48,7 +48,7 @@ class Controller:
         self.server: Server | None = None
 
     async def __call__(self, context: RequestContext, message: Any) -> Message:
-        self.asked[type(message).__name__] += 1
+        self.request_counts[type(message).__name__] += 1
         if isinstance(message, s.DescribeClusterRequest) and type(message) not in self.answers:
             assert self.active.server is not None
             node = DescribeClusterBroker(broker_id=self.active.node_id, host="localhost", port=self.active.server.port)
@@ -93,7 +93,7 @@ async def started(fleet: Fleet, count: int) -> None:
 async def test_brokers_register_and_run() -> None:
     async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         await started(fleet, 5)
-        assert node.asked["BrokerRegistrationRequest"] == 5
+        assert node.request_counts["BrokerRegistrationRequest"] == 5
         assert [broker.state for broker in fleet.brokers.values()] == [State.RUNNING] * 5
         assert quorum.lookups == 1
         assert fleet.errors == {}
@@ -136,7 +136,7 @@ async def test_all_brokers_follow_another_controller_after_one_look_up() -> None
         await started(fleet, 20)
         old.active = new
         old.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.NOT_CONTROLLER)
-        while new.asked["BrokerHeartbeatRequest"] < 200:
+        while new.request_counts["BrokerHeartbeatRequest"] < 200:
             await asyncio.sleep(0.01)
         assert quorum.leader_id == new.node_id
         assert (
@@ -155,7 +155,7 @@ async def test_a_request_goes_to_the_new_controller_where_only_the_topics_say_th
         new.answers[s.DeleteTopicsRequest] = s.DeleteTopicsResponse(responses=[deleted])
         answer = await quorum.ask(s.DeleteTopicsRequest(topics=[]))
         assert [each.error_code for each in answer.responses] == [0]
-        assert (old.asked["DeleteTopicsRequest"], new.asked["DeleteTopicsRequest"]) == (1, 1)
+        assert (old.request_counts["DeleteTopicsRequest"], new.request_counts["DeleteTopicsRequest"]) == (1, 1)
 
 
 @story
@@ -177,7 +177,7 @@ async def registering_anew() -> AsyncIterator[tuple[Controller, Fleet, Any, asyn
         async def __call__(self, context: RequestContext, message: Any) -> Message:
             answer = await super().__call__(context, message)
             if isinstance(message, s.BrokerRegistrationRequest):
-                epoch = self.asked["BrokerRegistrationRequest"]
+                epoch = self.request_counts["BrokerRegistrationRequest"]
                 if epoch > 1:
                     await release.wait()
                 return s.BrokerRegistrationResponse(broker_epoch=epoch)
@@ -187,7 +187,7 @@ async def registering_anew() -> AsyncIterator[tuple[Controller, Fleet, Any, asyn
     async with quorum_of([node]) as quorum, Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
         await started(fleet, 1)
         node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
-        await until(lambda: node.asked["BrokerRegistrationRequest"] == 2)
+        await until(lambda: node.request_counts["BrokerRegistrationRequest"] == 2)
         del node.answers[s.BrokerHeartbeatRequest]
         yield node, fleet, fleet.brokers[1], release
 
@@ -197,13 +197,13 @@ async def test_a_broker_killed_while_it_registers_anew_stays_dead() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         fleet.kill([broker])
         release.set()
-        beats = node.asked["BrokerHeartbeatRequest"]
+        beats = node.request_counts["BrokerHeartbeatRequest"]
         await asyncio.sleep(0.2)
         assert broker.state is State.OFF
-        assert node.asked["BrokerHeartbeatRequest"] == beats
+        assert node.request_counts["BrokerHeartbeatRequest"] == beats
         await fleet.start([broker])
         await fleet.unfenced([broker], 60)
-        assert node.asked["BrokerRegistrationRequest"] == 3
+        assert node.request_counts["BrokerRegistrationRequest"] == 3
 
 
 @story
@@ -211,7 +211,7 @@ async def test_a_broker_started_again_while_its_old_registration_waits_is_the_ne
     async with registering_anew() as (node, fleet, broker, release):
         fleet.kill([broker])
         starting = asyncio.create_task(fleet.start([broker]))
-        await until(lambda: node.asked["BrokerRegistrationRequest"] == 3)
+        await until(lambda: node.request_counts["BrokerRegistrationRequest"] == 3)
         incarnation_id = broker.incarnation_id
         release.set()
         await starting
@@ -223,9 +223,9 @@ async def test_a_broker_started_again_while_its_old_registration_waits_is_the_ne
 async def test_a_broker_may_shut_down_while_it_registers_again() -> None:
     async with registering_anew() as (node, fleet, broker, release):
         node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(error_code=Errors.STALE_BROKER_EPOCH)
-        beats = node.asked["BrokerHeartbeatRequest"]
+        beats = node.request_counts["BrokerHeartbeatRequest"]
         leaving = asyncio.create_task(fleet.shut_down([broker], 60))
-        await until(lambda: node.asked["BrokerHeartbeatRequest"] > beats)
+        await until(lambda: node.request_counts["BrokerHeartbeatRequest"] > beats)
         assert broker.state is State.SHUTTING_DOWN
         node.answers[s.BrokerHeartbeatRequest] = s.BrokerHeartbeatResponse(should_shut_down=True)
         release.set()
@@ -291,12 +291,12 @@ async def test_a_broker_fetches_on_where_an_answer_to_its_earlier_life_is_seen_t
         fleet.kill(fleet.brokers.values())
         await fleet.start(fleet.brokers.values())
         await fleet.unfenced(fleet.brokers.values(), 60)
-        asked = node.asked["FetchRequest"]
+        asked = node.request_counts["FetchRequest"]
         release.set()
         fleet._loop.close(0, kernel.FETCHES)
         await asyncio.sleep(0.05)
         fleet._connect(fleet.brokers[1], kernel.FETCHES)
-        await until(lambda: node.asked["FetchRequest"] > asked)
+        await until(lambda: node.request_counts["FetchRequest"] > asked)
 
 
 @story

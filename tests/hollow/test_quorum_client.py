@@ -34,8 +34,8 @@ class Describing(Controller):
     async def __call__(self, context: RequestContext, message: Any) -> Message:
         if not isinstance(message, s.DescribeQuorumRequest):
             return await super().__call__(context, message)
-        self.asked["DescribeQuorumRequest"] += 1
-        if self.asked["DescribeQuorumRequest"] > 1:
+        self.request_counts["DescribeQuorumRequest"] += 1
+        if self.request_counts["DescribeQuorumRequest"] > 1:
             return description()
         return self.first or await asyncio.Event().wait()  # type: ignore[func-returns-value]
 
@@ -53,7 +53,7 @@ async def test_a_description_with_an_error_that_may_pass_is_asked_for_again(firs
     node = Describing(first)
     async with quorum_of([node]) as quorum:
         assert (await quorum.describe()).high_watermark == 7
-        assert (node.asked["DescribeQuorumRequest"], quorum.lookups) == (2, 1)
+        assert (node.request_counts["DescribeQuorumRequest"], quorum.lookups) == (2, 1)
 
 
 @story
@@ -63,4 +63,4 @@ async def test_a_description_that_does_not_come_is_asked_for_again(monkeypatch: 
     node = Describing(None)
     async with quorum_of([node]) as quorum:
         assert (await quorum.describe()).high_watermark == 7
-        assert node.asked["DescribeQuorumRequest"] == 2 and quorum.lookups > 1
+        assert node.request_counts["DescribeQuorumRequest"] == 2 and quorum.lookups > 1

@@ -38,7 +38,7 @@ async def runs(behind: Behind, client: dict[str, str], count: int = 3) -> None:
     ):
         await started(fleet, count)
         assert {broker.state for broker in fleet.brokers.values()} == {State.RUNNING}
-        await until(lambda: nodes[0].asked["FetchRequest"] >= count)
+        await until(lambda: nodes[0].request_counts["FetchRequest"] >= count)
         assert fleet.errors == {}
         assert fleet.counters()["connections"] == 2 * count
 
@@ -91,9 +91,9 @@ async def test_connections_authenticate_again_before_their_sessions_end(authorit
         Fleet(quorum, random=Random(1), options=OPTIONS) as fleet,
     ):
         await started(fleet, 1)
-        await until(lambda: nodes[0].asked["FetchRequest"])  # Both connections have authenticated.
-        begun = behind.users.asked
-        await until(lambda: behind.users.asked > begun)
+        await until(lambda: nodes[0].request_counts["FetchRequest"])  # Both connections have authenticated.
+        begun = behind.users.request_count
+        await until(lambda: behind.users.request_count > begun)
         before = fleet.counters()["heartbeats"]
         await until(lambda: fleet.counters()["heartbeats"] > before + 3)
         assert fleet.counters()["closed"] == 0

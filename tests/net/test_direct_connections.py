@@ -39,19 +39,19 @@ class Handler:
 
     def __init__(self, *, at_once: bool = True) -> None:
         self.at_once = at_once
-        self.asked: list[tuple[RequestContext, Any, Answer]] = []
+        self.received: list[tuple[RequestContext, Any, Answer]] = []
 
     def takes(self, api_key: int) -> bool:
         return api_key in (BEAT, FETCHED)
 
     def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
-        self.asked.append((context, request, answer))
+        self.received.append((context, request, answer))
         if self.at_once:
             answer(FENCED if isinstance(request, s.BrokerHeartbeatRequest) else fetched(b""))
 
     @property
     def kinds(self) -> list[int]:
-        return [type(request).api_key for _, request, _ in self.asked]
+        return [type(request).api_key for _, request, _ in self.received]
 
 
 class Taker:
@@ -111,7 +111,7 @@ async def test_a_listener_that_authenticates_has_no_use_for_it() -> None:
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
             assert await rest(reader) == b"", "a heartbeat without authentication"
-        assert handler.asked == []
+        assert handler.received == []
         assert server.direct_connections is None
 
 
@@ -143,13 +143,13 @@ async def test_answers_in_order_whatever_pieces_the_requests_come_in(seed: int) 
 async def test_one_request_at_a_time() -> None:
     async with receiving(Handler(at_once=False)) as (server, direct, _), raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2))
-        await until(lambda: direct.asked)
+        await until(lambda: direct.received)
         writer.write(ask(3))
         await asyncio.sleep(0.01)
-        assert len(direct.asked) == 1
+        assert len(direct.received) == 1
         for correlation_id in (1, 2, 3):
-            await until(lambda: direct.asked)
-            direct.asked.pop()[2](FENCED)
+            await until(lambda: direct.received)
+            direct.received.pop()[2](FENCED)
             await assert_answered(reader, correlation_id)
 
 
@@ -161,7 +161,7 @@ async def test_urgent_requests_are_begun_before_others() -> None:
         await until(lambda: len(direct_connections) == 20)
         for number, (_, writer) in enumerate(clients):
             writer.write(ask(1) if number % 4 == 3 else request_frame(FETCH, 18, 1))
-        await until(lambda: len(direct.asked) == 20)
+        await until(lambda: len(direct.received) == 20)
         assert direct.kinds == [BEAT] * 5 + [FETCHED] * 15
 
 
@@ -224,8 +224,8 @@ async def test_what_is_not_for_the_reception_is_the_servers(kind: str) -> None:
         assert (await read_frame(reader))[:4] == bytes([0, 0, 0, 2])
         await assert_answered(reader, 3)
         assert not len(direct_connections) and len(server.connections.served) == 1
-        assert len({context.connection_id for context, _, _ in direct.asked}) == 1
-        assert len({id(context.session) for context, _, _ in direct.asked}) == 1
+        assert len({context.connection_id for context, _, _ in direct.received}) == 1
+        assert len({id(context.session) for context, _, _ in direct.received}) == 1
         assert server.metrics.bytes_in == len(ask(1) + sent) and server.metrics.connections_opened == 1
 
 
@@ -243,7 +243,7 @@ async def test_what_cannot_be_read_is_refused(sent: bytes) -> None:
         async with raw_client(server) as (reader, writer):
             writer.write(sent)
             assert await rest(reader) == b""
-        assert not direct.asked and server.metrics.errors.total() == 1
+        assert not direct.received and server.metrics.errors.total() == 1
 
 
 @pytest.mark.parametrize("wrong", [None, s.MetadataResponse()])
@@ -252,8 +252,8 @@ async def test_no_answer_or_a_wrong_one_costs_its_connection_only(wrong: Any) ->
     async with receiving(Handler(at_once=False)) as (server, direct, _):
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
-            await until(lambda: direct.asked)
-            direct.asked.pop()[2](wrong)
+            await until(lambda: direct.received)
+            direct.received.pop()[2](wrong)
             assert await rest(reader) == b""
         direct.at_once = True
         await still_serves(server)
@@ -283,8 +283,8 @@ async def test_a_long_answer_leaves_as_its_client_takes_it() -> None:
     async with receiving(Handler(at_once=False)) as (server, direct, direct_connections):
         async with raw_client(server) as (reader, writer):
             writer.write(request_frame(FETCH, 18, 7) + ask(8))
-            await until(lambda: direct.asked)
-            direct.asked.pop()[2](fetched(LARGE))
+            await until(lambda: direct.received)
+            direct.received.pop()[2](fetched(LARGE))
             assert not len(direct_connections)
             direct.at_once = True
             found, _ = decode_from(s.FetchResponse, 18, await read_frame(reader), 5)
@@ -354,8 +354,8 @@ async def test_a_client_that_leaves_costs_nothing() -> None:
                 ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             ours.close()
             await until(partial(_has_gone, server, opened))
-        assert direct.asked
-        for _, _, answer in direct.asked:
+        assert direct.received
+        for _, _, answer in direct.received:
             answer(FENCED)
         assert server.metrics.connections_opened == server.metrics.connections_closed == 4
         direct.at_once = True
@@ -398,9 +398,9 @@ async def test_a_connection_whose_request_runs_is_neither_idle_nor_closed_for_an
     ):
         await until(lambda: len(direct_connections._idle) == 1)
         writer.write(ask(1))
-        await until(lambda: direct.asked)
+        await until(lambda: direct.received)
         assert not len(direct_connections._idle) and server.connections.admission.victim("another") is None
-        direct.asked[0][2](FENCED)
+        direct.received[0][2](FENCED)
         await assert_answered(reader, 1)
         assert len(direct_connections._idle) == 1 and server.connections.admission.victim("another") is not None
 

@@ -25,14 +25,14 @@ class Later:
     """It answers when the test says so."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Any, Answer]] = []
+        self.received: list[tuple[Any, Answer]] = []
         self.takes_requests = True
 
     def takes(self, api_key: int) -> bool:
         return self.takes_requests
 
     def begin(self, context: RequestContext, request: Any, answer: Answer) -> None:
-        self.asked.append((request, answer))
+        self.received.append((request, answer))
 
 
 async def serving(direct: Any, limits: Limits | None = None) -> Server:
@@ -58,14 +58,14 @@ async def test_one_request_at_a_time_and_answers_in_order() -> None:
     direct = Later()
     async with await serving(direct) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1) + ask(2) + ask(3))
-        await until(lambda: direct.asked)
+        await until(lambda: direct.received)
         writer.write(ask(4))
         await asyncio.sleep(0.01)
-        assert len(direct.asked) == 1 and server.metrics.requests == 1
-        direct.asked.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
+        assert len(direct.received) == 1 and server.metrics.requests == 1
+        direct.received.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
         for correlation_id in range(1, 5):
-            if correlation_id == 4 and direct.asked:
-                direct.asked.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
+            if correlation_id == 4 and direct.received:
+                direct.received.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
             assert await reader.readexactly(len(answered(1))) == answered(correlation_id)
 
 
@@ -76,8 +76,8 @@ async def test_no_answer_or_a_wrong_one_costs_its_connection_only(wrong: Any) ->
     async with await serving(direct) as server:
         async with raw_client(server) as (reader, writer):
             writer.write(ask(1))
-            await until(lambda: direct.asked)
-            direct.asked.pop()[1](wrong)
+            await until(lambda: direct.received)
+            direct.received.pop()[1](wrong)
             assert await rest(reader) == b""
         direct.takes_requests = False
         await still_serves(server)
@@ -107,7 +107,7 @@ async def test_what_cannot_be_read_is_refused(sent: bytes) -> None:
     async with await serving(direct) as server, raw_client(server) as (reader, writer):
         writer.write(sent)
         assert await rest(reader) == b""
-        assert not direct.asked and server.metrics.errors.total() == 1
+        assert not direct.received and server.metrics.errors.total() == 1
 
 
 @story
@@ -124,8 +124,8 @@ async def test_a_large_answer_waits_for_its_client_and_is_encoded_once(monkeypat
     async with await serving(direct) as server, raw_client(server) as one, raw_client(server) as other:
         for _, writer in (one, other):
             writer.write(request_frame(FETCH, 18, 7))
-        await until(lambda: len(direct.asked) == 2)
-        for _, answer in direct.asked:
+        await until(lambda: len(direct.received) == 2)
+        for _, answer in direct.received:
             answer(response)
         assert server.connections.unsent.total < 2 * len(LARGE)
         for reader, _ in (one, other):
@@ -133,10 +133,10 @@ async def test_a_large_answer_waits_for_its_client_and_is_encoded_once(monkeypat
             found, end = decode_from(s.FetchResponse, 18, frame, 5)
             assert (bytes(found.responses[0].partitions[0].records), end) == (LARGE, len(frame))
         assert encoded.count(response) == 1
-        direct.asked.clear()
+        direct.received.clear()
         one[1].write(request_frame(FETCH, 18, 8))
-        await until(lambda: direct.asked)
-        direct.asked.pop()[1](fetched(b""))
+        await until(lambda: direct.received)
+        direct.received.pop()[1](fetched(b""))
         found, _ = decode_from(s.FetchResponse, 18, await read_frame(one[0]), 5)
         assert not found.responses[0].partitions[0].records, "another response has other bytes"
 
@@ -147,11 +147,11 @@ async def test_closing_lets_what_runs_end() -> None:
     server = await serving(direct)
     async with raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await until(lambda: direct.asked)
+        await until(lambda: direct.received)
         closing = asyncio.ensure_future(server.close())
         await asyncio.sleep(0.01)
         assert not closing.done()
-        direct.asked.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
+        direct.received.pop()[1](s.BrokerHeartbeatResponse(is_fenced=True, throttle_time_ms=1))
         assert await rest(reader) == answered(1)
         await closing
 
@@ -162,10 +162,10 @@ async def test_closing_does_not_wait_for_ever() -> None:
     server = await serving(direct, QUICK)
     async with raw_client(server) as (reader, writer):
         writer.write(ask(1))
-        await until(lambda: direct.asked)
+        await until(lambda: direct.received)
         await server.close()
         assert await rest(reader) == b""
-        direct.asked.pop()[1](s.BrokerHeartbeatResponse())
+        direct.received.pop()[1](s.BrokerHeartbeatResponse())
 
 
 @story
@@ -174,9 +174,9 @@ async def test_an_answer_for_a_client_that_is_gone() -> None:
     async with await serving(direct) as server:
         async with raw_client(server) as (_, writer):
             writer.write(ask(1))
-            await until(lambda: direct.asked)
+            await until(lambda: direct.received)
         await until(lambda: not server.connections.served)
-        direct.asked.pop()[1](s.BrokerHeartbeatResponse())
+        direct.received.pop()[1](s.BrokerHeartbeatResponse())
         direct.takes_requests = False
         await still_serves(server)
 

@@ -66,9 +66,23 @@ def test_a_jvm_that_ends_at_once_is_one_line_with_its_own_words(
 
 
 def test_other_targets_start_no_process() -> None:
-    kcore, running = parse_targets(["k=kcore-kraft", "one:9093"], properties=["k:a=b"])
-    assert build_of(kcore, "1g") == Build("kcore-kraft", f"kcore {__version__}", properties=("a=b",))
+    kcore, running = parse_targets(["k=kcore-kraft", "one:9093"], properties=["k:num.io.threads=3"])
+    assert build_of(kcore, "1g") == Build("kcore-kraft", f"kcore {__version__}", properties=("num.io.threads=3",))
     assert build_of(running, "1g") == Build("one:9093")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("num.io.threads=x", "num.io.threads=x: give a number from 1 to 2,147,483,647"),
+        ("no.such.setting=1", "no.such.setting: Kafka 4.4.0 has no such setting"),
+    ],
+)
+def test_a_property_that_kcores_controller_refuses_is_one_line(line: str, problem: str) -> None:
+    [kcore] = parse_targets(["k=kcore-kraft"], properties=[line])
+    with pytest.raises(PlanError) as refused:
+        build_of(kcore, "1g")
+    assert str(refused.value) == f"k: --property {problem}"
 
 
 def test_the_digest_changes_with_each_name_and_each_byte(folder: Path) -> None:

@@ -86,7 +86,7 @@ class FakeController:
 
     def __init__(self) -> None:
         self.apis = {**APIS}
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.refusals: list[Errors] = []
         self.server: Server | None = None
 
@@ -95,10 +95,10 @@ class FakeController:
         return self
 
     def of(self, kind: Any) -> list[Any]:
-        return [each for each in self.asked if isinstance(each, kind)]
+        return [each for each in self.requests if isinstance(each, kind)]
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
-        self.asked.append(request)
+        self.requests.append(request)
         error = self.refusals.pop(0) if self.refusals else Errors.NONE
         if isinstance(request, ControlledShutdownRequest):
             return ControlledShutdownResponse(error_code=error, remaining_partitions=[])

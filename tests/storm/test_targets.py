@@ -178,10 +178,10 @@ class Refusing:
     """A quorum that answers each request with the next of these error codes, in the way of the request."""
 
     def __init__(self, *codes: int) -> None:
-        self.codes, self.asked = list(codes), list[Message]()
+        self.codes, self.requests = list(codes), list[Message]()
 
     async def ask(self, request: Message) -> Message:
-        self.asked.append(request)
+        self.requests.append(request)
         code = self.codes.pop(0)
         if isinstance(request, DeleteTopicsRequest):
             return DeleteTopicsResponse(responses=[DeletableTopicResult(name="storm-a", error_code=code)])
@@ -206,7 +206,7 @@ def test_what_came_after_the_first_clearing_is_cleared_too(monkeypatch: pytest.M
     quorum = Refusing(0, 0)
     there = Left("here:9093", ["storm-a"], [])
     assert cleared(monkeypatch, quorum, there, Left("here:9093", [], [7]), Left("here:9093", [], [])) == []
-    assert [type(each) for each in quorum.asked] == [DeleteTopicsRequest, UnregisterBrokerRequest]
+    assert [type(each) for each in quorum.requests] == [DeleteTopicsRequest, UnregisterBrokerRequest]
 
 
 def test_a_refusal_has_its_reason(monkeypatch: pytest.MonkeyPatch):

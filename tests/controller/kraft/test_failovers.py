@@ -40,7 +40,7 @@ class Story:
         self.logs: dict[int, MemoryLog] = {}  # The logs of the stopped nodes.
         self.refused: set[str] = set()  # At once: nothing can come of these.
         self.lost: set[str] = set()  # Their node went down.
-        self.asked = 0
+        self.request_count = 0
 
     def step(self) -> None:
         world, random = self.world, self.random
@@ -63,8 +63,8 @@ class Story:
         world.run(random.choice((1, 3, 10, 100, 1_500)))
 
     def ask(self, node_id: int) -> None:
-        name, before = f"user-{self.asked}", len(self.world.answers)
-        self.asked += 1
+        name, before = f"user-{self.request_count}", len(self.world.answers)
+        self.request_count += 1
         self.world.ask(node_id, quota_of(name), name)
         if len(self.world.answers) > before and name in self.world.answers:
             assert code(self.world.answers[name]) is Errors.NOT_CONTROLLER
@@ -107,4 +107,4 @@ def test_every_answer_holds_and_all_states_are_one_whoever_leads(seed: int) -> N
     done = {name for name, answer in world.answers.items() if code(answer) is Errors.NONE}
     assert done and done <= there
     assert not story.refused & there
-    assert {*world.answers} | story.lost == {f"user-{number}" for number in range(story.asked)}
+    assert {*world.answers} | story.lost == {f"user-{number}" for number in range(story.request_count)}

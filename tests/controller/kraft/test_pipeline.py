@@ -52,7 +52,7 @@ class Leaderships:
         self.controller = controller_of(lambda: self.now_ms, [task], seed=seed)
         self.log: list[StoredBatch] = []
         self.works = 0  # WorkOns that the edge has not performed.
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
         self.answered: set[int] = set()
         self._lead()
 
@@ -88,7 +88,7 @@ class Leaderships:
                 assert each.epoch == self.epoch
                 self.log += split_batches(each.batches)[0]
             elif isinstance(each, RequestAnswer):
-                assert each.reply_to in self.asked - self.answered, "answered twice"
+                assert each.reply_to in self.requested - self.answered, "answered twice"
                 self.answered.add(each.reply_to)  # type: ignore[arg-type]
             elif isinstance(each, WorkOn):
                 self.works += 1
@@ -151,8 +151,8 @@ class Leaderships:
             self.random.choice((self._ask, self._work, self._follow, self._load, self._lead_next))()
 
     def _ask(self) -> None:
-        number = len(self.asked)
-        self.asked.add(number)
+        number = len(self.requested)
+        self.requested.add(number)
         request: Message = self.random.choice(
             (
                 UnregisterBrokerRequest(broker_id=number),
@@ -207,7 +207,7 @@ class Leaderships:
         """The invariants that the docstring of Pipeline numbers."""
         controller = self.controller
         if not self.leads:
-            assert self.answered == self.asked, "3"
+            assert self.answered == self.requested, "3"
             if not controller.is_at_work:
                 assert controller.image == self.image_of(controller.committed), "7"
             return
@@ -217,7 +217,7 @@ class Leaderships:
         in_parts = [each.pending for each in (pipeline.deciding, pipeline.writing) if each is not None]
         pending = [*in_parts, *pipeline.behind, *pipeline.unanswered]
         places = [each.reply_to for each in pending if each.request is not None]
-        assert sorted(places) == sorted(self.asked - self.answered), "3"
+        assert sorted(places) == sorted(self.requested - self.answered), "3"
         ends = [end for begin, after, _ in pipeline.uncommitted for end in (begin, after)]
         assert ends == sorted(ends) and all(end > controller.committed for end in ends[1::2]), "4"
         offsets = [each.offset for each in pipeline.unanswered]

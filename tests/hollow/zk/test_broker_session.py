@@ -18,7 +18,7 @@ class Zookeeper:
     def __init__(self, granted_ms: int = 18_000, error: int = 0) -> None:
         self.granted_ms, self.error, self.pings, self.has_lost = granted_ms, error, 0, asyncio.Event()
         self.writer: asyncio.StreamWriter | None = None
-        self.asked = b""
+        self.request = b""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
@@ -34,7 +34,7 @@ class Zookeeper:
     def answer(self, request: bytes) -> None:
         assert self.writer is not None
         if len(request) == 45:
-            self.asked = request
+            self.request = request
             body = struct.pack(">iiqi16s?", 0, self.granted_ms, 7, 16, bytes(16), False)
         elif struct.unpack_from(">ii", request) == (-2, 11):
             self.pings += 1
@@ -61,7 +61,7 @@ def test_it_opens_makes_a_znode_pings_and_dies_without_a_word(monkeypatch: pytes
     async def run() -> None:
         zookeeper = Zookeeper()
         session, server = await opened(zookeeper)
-        assert struct.unpack_from(">iqi", zookeeper.asked) == (0, 0, 18_000)
+        assert struct.unpack_from(">iqi", zookeeper.request) == (0, 0, 18_000)
         assert await session.create("/b", b"data") == CREATED
         async with asyncio.timeout(20):
             while zookeeper.pings < 3:

@@ -25,7 +25,7 @@ class Controller:
     """Receives AlterPartition, and accepts it or returns a given answer."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[int, dict[int, list[tuple[int, int]]]]] = []
+        self.requests: list[tuple[int, dict[int, list[tuple[int, int]]]]] = []
         self.error = Errors.NONE
         self.free = asyncio.Event()
         self.free.set()
@@ -36,7 +36,7 @@ class Controller:
             each.partition_index: [(one.broker_id, one.broker_epoch) for one in each.new_isr_with_epochs]
             for each in partitions
         }
-        self.asked.append((request.broker_id, members))
+        self.requests.append((request.broker_id, members))
         await self.free.wait()
         answers = [
             schema.AlterPartitionResponsePartitionData(
@@ -92,10 +92,10 @@ def test_a_new_replica_joins_after_leader_and_isr_with_the_epochs_of_all_members
     async def body(leaders: IsrLeaders, brokers: dict[int, Any], controller: Controller) -> None:
         brokers[1].on_accepted(brokers[1], leader_and_isr(0))
         await asyncio.sleep(0.05)
-        assert controller.asked == [], "broker 3 got no LeaderAndIsr: it has not caught up"
+        assert controller.requests == [], "broker 3 got no LeaderAndIsr: it has not caught up"
         brokers[3].on_accepted(brokers[3], leader_and_isr(0))
         await until(lambda: leaders.changed == 1)
-        assert controller.asked == [(1, {0: [(1, 101), (2, 102), (3, 103)]})]
+        assert controller.requests == [(1, {0: [(1, 101), (2, 102), (3, 103)]})]
 
     run(body)
 
@@ -105,12 +105,12 @@ def test_what_comes_while_a_request_is_on_its_way_goes_together_in_the_next() ->
         controller.free.clear()
         brokers[3].on_accepted(brokers[3], leader_and_isr(0, 1, 2))
         brokers[1].on_accepted(brokers[1], leader_and_isr(0))
-        await until(lambda: len(controller.asked) == 1)
+        await until(lambda: len(controller.requests) == 1)
         brokers[1].on_accepted(brokers[1], leader_and_isr(1))
         brokers[1].on_accepted(brokers[1], leader_and_isr(2))
         controller.free.set()
         await until(lambda: leaders.changed == 3)
-        assert [list(members) for _, members in controller.asked] == [[0], [1, 2]]
+        assert [list(members) for _, members in controller.requests] == [[0], [1, 2]]
 
     run(body)
 
@@ -120,7 +120,7 @@ def test_an_old_replica_joins_without_leader_and_isr_and_a_full_isr_stays() -> N
         brokers[1].on_accepted(brokers[1], leader_and_isr(0, adding=()))
         brokers[1].on_accepted(brokers[1], leader_and_isr(1, isr=(1, 2, 3), adding=()))
         await until(lambda: leaders.changed == 1)
-        assert [list(members) for _, members in controller.asked] == [[0]]
+        assert [list(members) for _, members in controller.requests] == [[0]]
 
     run(body)
 
@@ -129,9 +129,9 @@ def test_a_refusal_of_what_has_changed_is_asked_again_after_the_next_leader_and_
     async def body(leaders: IsrLeaders, brokers: dict[int, Any], controller: Controller) -> None:
         controller.error = Errors.INVALID_UPDATE_VERSION
         brokers[1].on_accepted(brokers[1], leader_and_isr(0, adding=()))
-        await until(lambda: len(controller.asked) == 1)
+        await until(lambda: len(controller.requests) == 1)
         await asyncio.sleep(0.05)
-        assert len(controller.asked) == 1 and leaders.changed == 0
+        assert len(controller.requests) == 1 and leaders.changed == 0
         controller.error = Errors.NONE
         brokers[1].on_accepted(brokers[1], leader_and_isr(0, adding=(), epoch=6))
         await until(lambda: leaders.changed == 1)

@@ -33,7 +33,7 @@ class Counting:
     def __init__(self, *, is_on: bool = True, used_ms: int = 0) -> None:
         self.is_on, self.used_ms = is_on, used_ms
         self.ticks = 0
-        self.asked: list[tuple[str, int]] = []
+        self.received: list[tuple[str, int]] = []
 
     def clock_ns(self) -> int:
         """A millisecond later each time."""
@@ -43,14 +43,14 @@ class Counting:
     def used(self, session: ClientSession) -> int:
         assert session.watch is not None
         session.watch.asker = "somebody", session.client_id
-        self.asked.append(("used", session.watch.take_ns()))
+        self.received.append(("used", session.watch.take_ns()))
         session.mute_ms = self.used_ms
         return self.used_ms
 
     def sent(self, session: ClientSession) -> None:
         assert session.watch is not None
         if session.watch.asker is not None:
-            self.asked.append(("sent", session.watch.take_ns()))
+            self.received.append(("sent", session.watch.take_ns()))
 
 
 async def muting(context: RequestContext, message: Any) -> Any:
@@ -162,8 +162,8 @@ async def test_who_is_answered_without_a_task_is_muted_too(*, sends_on: bool) ->
     parts = ServerParts(direct=direct)
     async with await serve("127.0.0.1", 0, fenced, APIS, parts=parts) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1) + (ask(2) if sends_on else b""))
-        await until(lambda: direct.asked)
-        direct.asked.pop()[1](FENCED)
+        await until(lambda: direct.received)
+        direct.received.pop()[1](FENCED)
         await is_answered(reader, 1)
         if not sends_on:
             writer.write(ask(2))
@@ -185,7 +185,7 @@ async def test_who_is_new_is_muted_too_and_not_given_away() -> None:
         writer.write(ask(1) + ask(2))
         await is_answered(reader, 1)
         channel = await becomes_muted(server, 1)
-        assert len(direct.asked) == 1
+        assert len(direct.received) == 1
         channel.end()
         await is_answered(reader, 2)
 
@@ -218,9 +218,9 @@ async def test_the_time_before_and_behind_a_decision_is_counted() -> None:
     async with counting(throttle, counted(throttle)) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
-        await until(lambda: len(throttle.asked) == 2)
-        assert [what for what, _ in throttle.asked] == ["used", "sent"]
-        assert all(ns > 0 for _, ns in throttle.asked)
+        await until(lambda: len(throttle.received) == 2)
+        assert [what for what, _ in throttle.received] == ["used", "sent"]
+        assert all(ns > 0 for _, ns in throttle.received)
 
 
 @story
@@ -229,7 +229,7 @@ async def test_nothing_is_measured_without_a_quota() -> None:
     async with counting(throttle, counted(throttle)) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
-        assert (throttle.ticks, throttle.asked) == (0, [])
+        assert (throttle.ticks, throttle.received) == (0, [])
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -272,7 +272,7 @@ async def test_an_exempt_request_leaves_nothing_for_the_next_one() -> None:
     async with counting(throttle, handler) as server, raw_client(server) as (reader, writer):
         writer.write(ask(1))
         await is_answered(reader, 1)
-        await until(lambda: throttle.asked)
+        await until(lambda: throttle.received)
         session = next(iter(server.connections.served)).client.session
         assert session.watch is not None and session.watch.take_ns() == 0
 

@@ -38,7 +38,7 @@ class Leader:
     def __init__(self) -> None:
         self.fails = False
         self.opened = self.aborted = 0
-        self.asked: set[int] = set()  # Versions of the requests.
+        self.sent_versions: set[int] = set()  # Versions of the requests.
         self.versions = SimpleNamespace(choose=lambda request: 12)
 
     async def connect_to_broker(self, broker_id: int, where: Endpoint, client_id: str) -> Any:
@@ -53,7 +53,7 @@ class Leader:
 
     async def send(self, request: FetchRequest, version: int) -> None:
         await asyncio.sleep(0)
-        self.asked.add(version)
+        self.sent_versions.add(version)
         if self.fails:
             raise DisconnectedError("it failed")
 
@@ -104,7 +104,7 @@ async def test_a_fetch_has_no_newer_version_than_its_leader() -> None:
     running.changed(LEADER)
     await until(lambda: fetcher.answers > 2)
     await running.close()
-    assert (leader.asked, leader.opened, leader.aborted) == ({12}, 1, 1)
+    assert (leader.sent_versions, leader.opened, leader.aborted) == ({12}, 1, 1)
 
 
 @story

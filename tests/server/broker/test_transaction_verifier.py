@@ -31,7 +31,7 @@ class Coordinator:
     def __init__(self, *, version: int = VERIFY_SINCE) -> None:
         self.version, self.error, self.top_error = version, Errors.NONE, Errors.NONE
         self.forgets: set[str] = set()  # Transactions that its answers lack.
-        self.asked: list[list[tuple[str, int]]] = []  # Transactions and producer epochs of each request.
+        self.requests: list[list[tuple[str, int]]] = []  # Transactions and producer epochs of each request.
         self.versions = SimpleNamespace(choose=lambda request: self.version)
         self.aborted = 0
 
@@ -46,7 +46,7 @@ class Coordinator:
         self.aborted += 1
 
     async def send(self, request: AddPartitionsToTxnRequest, version: int) -> AddPartitionsToTxnResponse:
-        self.asked.append([(each.transactional_id, each.producer_epoch) for each in request.transactions])
+        self.requests.append([(each.transactional_id, each.producer_epoch) for each in request.transactions])
         partition = AddPartitionsToTxnPartitionResult(partition_index=KEY[1], partition_error_code=self.error)
         topic = AddPartitionsToTxnTopicResult(name=KEY[0], results_by_partition=[partition])
         results = [
@@ -88,7 +88,7 @@ async def test_a_request_has_each_transaction_once_and_the_older_verification_go
 ) -> None:
     coordinator = Coordinator()
     assert await Verified(coordinator, monkeypatch).of("x", "y", "x") == [{}, {}, {}]
-    assert [sorted(each) for each in coordinator.asked] == [[("x", 0), ("y", 1)], [("x", 2)]]
+    assert [sorted(each) for each in coordinator.requests] == [[("x", 0), ("y", 1)], [("x", 2)]]
     assert coordinator.aborted == 1, "when the verifier closes"
 
 
@@ -112,4 +112,4 @@ async def test_a_coordinator_before_verifications_is_not_asked(monkeypatch: pyte
     """AddPartitionsToTxn 3 would add the partitions to the transaction (KIP-890)."""
     coordinator = Coordinator(version=VERIFY_SINCE - 1)
     assert await Verified(coordinator, monkeypatch).of("x") == [{}]
-    assert coordinator.asked == []
+    assert coordinator.requests == []

@@ -15,7 +15,7 @@ class Machine:
     def __init__(self) -> None:
         self.queue = SimpleNamespace(is_supported=True)
         self.has_outputs, self.next_deadline_ms = False, 5
-        self.asked = 0
+        self.request_count = 0
         self.persisted: list[Any] = []
         self.not_created: list[Any] = []
         self.on_not_created = self.not_created.append
@@ -24,7 +24,7 @@ class Machine:
         return []
 
     def next_request(self, now_ms: int) -> AssignReplicasToDirsRequest | None:
-        self.asked += 1
+        self.request_count += 1
         return None
 
     def are_persisted(self, partitions: list[Any]) -> bool:
@@ -72,10 +72,10 @@ async def test_after_close_no_assignment_is_sent_and_no_timer_runs() -> None:
     machine = Machine()
     tasks = tasks_of(machine)
     tasks.perform()
-    assert machine.asked == 1 and tasks.requests._timer is not None
+    assert machine.request_count == 1 and tasks.requests._timer is not None
     await tasks.requests.close()
     tasks.perform()
-    assert machine.asked == 1 and tasks.requests._timer is None
+    assert machine.request_count == 1 and tasks.requests._timer is None
 
 
 @story

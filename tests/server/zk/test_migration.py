@@ -94,15 +94,15 @@ class FakeQuorum(FakeController):
 
     async def _handle(self, context: RequestContext, request: Any) -> Any:
         if isinstance(request, BrokerRegistrationRequest):
-            self.asked.append(request)
+            self.requests.append(request)
             self.epochs[request.broker_id] = 100 + len(self.of(BrokerRegistrationRequest))
             return BrokerRegistrationResponse(broker_epoch=self.epochs[request.broker_id])
         if isinstance(request, BrokerHeartbeatRequest):
-            self.asked.append(request)
+            self.requests.append(request)
             stops = request.want_shut_down and self.may_stop
             return BrokerHeartbeatResponse(is_caught_up=True, is_fenced=request.want_fence, should_shut_down=stops)
         if isinstance(request, EnvelopeRequest):
-            self.asked.append(request)
+            self.requests.append(request)
             header, at = decode_from(RequestHeader, 2, request.request_data)
             inner, _ = decode_from(IncrementalAlterConfigsRequest, 1, request.request_data, at)
             self.forwarded.append(inner)

@@ -1,5 +1,7 @@
 """A topic's configuration in its znode; invalid values are ignored."""
 
+from typing import Any
+
 import pytest
 
 from broker.memory_log import MemoryLogs
@@ -8,9 +10,12 @@ from kcore.broker.replicas.log_validator import NO_LIMIT_MS, LogConfig
 from kcore.broker.replicas.partition import TopicSettings
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.replicas.replication_quota import ALL_REPLICAS
+from kcore.metadata.zookeeper import znodes
 from kcore.server.broker.topic_configs import settings_of
 from kcore.server.zk_broker.topic_settings import ZkTopicSettings
+from kcore.server.zk_node.notification_watcher import NotificationWatcher
 from net.loops import story
+from server.zookeepers import Client, Zookeeper
 
 DEFAULTS = BrokerConfig(1, min_insync_replicas=2, message_max_bytes=5000)
 
@@ -96,7 +101,7 @@ async def test_settings_forgotten_while_others_are_read_are_read_again() -> None
     """A topic that was deleted and created again is in one event with a new topic."""
     reads: list[list[str]] = []
 
-    class Zookeeper:
+    class Reads:
         async def read_nodes(self, paths: list[str]) -> list[None]:
             reads.append([path.rpartition("/")[2] for path in paths])
             if len(reads) == 2:
@@ -104,10 +109,31 @@ async def test_settings_forgotten_while_others_are_read_are_read_again() -> None
             return [None] * len(paths)
 
     manager = ReplicaManager(DEFAULTS, 1, MemoryLogs())
-    watch = ZkTopicSettings(Zookeeper(), manager, lambda: 0, lambda: None)  # type: ignore[arg-type]
+    watch = ZkTopicSettings(Reads(), manager, lambda: 0, lambda: None)  # type: ignore[arg-type]
     await watch.learn(["old"])
     await watch.learn(["new", "old", "../x"])
     assert reads == [["old"], ["new"], ["old"]]
+
+
+@story
+async def test_changed_settings_of_known_topics_are_read_again() -> None:
+    zookeeper = Zookeeper()
+    client: Any = Client(zookeeper, on_session=lambda event: None)
+    manager = ReplicaManager(DEFAULTS, 1, MemoryLogs())
+    topics = ZkTopicSettings(client, manager, lambda: 0, lambda: None)
+    watcher = NotificationWatcher(client, topics)
+    await watcher.open()
+    await topics.learn(["known"])
+    for name in ("known", "unknown"):
+        config, change = znodes.encode_config({"retention.ms": "5"}), znodes.encode_config_change(f"topics/{name}")
+        zookeeper.tree.create(f"{znodes.CONFIG}/topics/{name}", config, parents=True)
+        zookeeper.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/change_", change)
+    await watcher._update()
+    assert {name: each.retention_ms for name, each in manager.settings.items()} == {"known": 5}
+    zookeeper.tree.set_data(f"{znodes.CONFIG}/topics/known", znodes.encode_config({"retention.ms": "6"}))
+    watcher.session_lost()
+    await watcher._update()
+    assert manager.settings["known"].retention_ms == 6
 
 
 def test_invalid_settings_are_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:

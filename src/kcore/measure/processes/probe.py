@@ -12,9 +12,12 @@ from typing import Final
 
 from kcore.errors import PlanError, TargetError
 from kcore.measure.processes.jars import jars_digest
+from kcore.measure.processes.kcore_quorum import KCORE_KRAFT
 from kcore.measure.processes.target import Target
 from kcore.measure.report.build import Build
 from kcore.measure.report.machine import described_jvm, jvm_properties
+from kcore.server.kraft_controller.kraft_controller_settings import settings_of
+from kcore.server.properties.values import SettingsError
 from kcore.version import __version__
 
 _MAIN: Final = "kafka.Kafka"
@@ -27,14 +30,34 @@ _REFUSED: Final = (_ENDED, "Error occurred during initialization of VM")  # The 
 _MOST_LINES: Final = 2
 
 
+_NODE: Final = {  # A controller without properties of the user.
+    "process.roles": "controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "CONTROLLER://127.0.0.1:1",
+    "controller.quorum.bootstrap.servers": "127.0.0.1:1",
+}
+
+
+def _check_properties(target: Target) -> None:
+    """PlanError if kcore's KRaft controller refuses a property of the target."""
+    try:
+        settings_of(_NODE | dict(line.split("=", 1) for line in target.properties))
+    except SettingsError as error:
+        raise PlanError(f"{target.name}: --property {error}") from None
+
+
 @cache
 def build_of(target: Target, heap: str) -> Build:
     """The build of a target; `heap`: java's -Xmx of Kafka's processes. The program runs once for it.
 
-    PlanError with the JVM's own words if the JVM refuses its options. TargetError with them if the jars do not start,
-    or with the reason if there are no jars of Kafka. NoJavaError without Java.
+    PlanError with the JVM's own words if the JVM refuses its options, or if kcore's controller refuses a property.
+    TargetError with the JVM's words if the jars do not start, or with the reason if there are no jars of Kafka.
+    NoJavaError without Java.
     """
     if target.is_kcore:
+        if target.text == KCORE_KRAFT:
+            _check_properties(target)
         return Build(target.text, f"kcore {__version__}", properties=target.properties)
     if not target.is_kafka:
         return Build(target.text)

@@ -12,7 +12,7 @@ use crate::log::{Log, Records};
 const FEW_BYTES: usize = 1 << 16;
 
 /// The fields of a fetch request.
-struct Asked {
+struct Fetch {
     offset: i64,
     last_epoch: i32,
     high_watermark: Option<i64>, // None if the request's version lacks the field.
@@ -20,7 +20,7 @@ struct Asked {
     max_wait: i64,
 }
 
-impl Asked {
+impl Fetch {
     /// None if the connection's requests are not fetches.
     fn of(connection: &Connection) -> Option<Self> {
         let Kind::Fetches(Fetches { max_bytes, max_wait, .. }) = connection.kind else { return None };
@@ -38,33 +38,33 @@ impl Asked {
 impl Engine {
     /// Answers a fetch, or lets it wait as `on_fetch_request` does; false if Python must answer.
     pub fn begin_fetch(&mut self, key: usize, now: i64) -> bool {
-        let Some(asked) = self.connections.get(&key).and_then(Asked::of) else { return false };
-        let Some(records) = self.find(&asked) else { return false };
-        self.record_fetch(key, asked.offset, now);
-        let mut has_new = records.is_some() || asked.high_watermark.is_some_and(|known| known < self.high_watermark);
+        let Some(fetch) = self.connections.get(&key).and_then(Fetch::of) else { return false };
+        let Some(records) = self.find(&fetch) else { return false };
+        self.record_fetch(key, fetch.offset, now);
+        let mut has_new = records.is_some() || fetch.high_watermark.is_some_and(|known| known < self.high_watermark);
         let passes = &mut self.waiting.passes;
         let is_little = bytes_of(records.as_ref()).len() <= FEW_BYTES;
-        if has_new && asked.max_wait > 0 && is_little && passes.must_pause(now) {
+        if has_new && fetch.max_wait > 0 && is_little && passes.must_pause(now) {
             (passes.has_new, has_new) = (true, false);
         }
-        if has_new || asked.max_wait <= 0 {
+        if has_new || fetch.max_wait <= 0 {
             self.answer_fetch(key, records, now);
         } else {
-            self.wait(key, now.saturating_add(asked.max_wait));
+            self.wait(key, now.saturating_add(fetch.max_wait));
         }
         true
     }
 
     /// The records for a fetch, Some(None) at the log's end; None if Python must answer.
-    fn find(&mut self, asked: &Asked) -> Option<Option<Arc<Records>>> {
+    fn find(&mut self, fetch: &Fetch) -> Option<Option<Arc<Records>>> {
         let log_start = self.log_start;
         let is_here =
-            |log: &&mut Log| log.epoch == asked.last_epoch && log_start < asked.offset && log.knows(asked.offset);
+            |log: &&mut Log| log.epoch == fetch.last_epoch && log_start < fetch.offset && log.knows(fetch.offset);
         let log = self.log.as_mut().filter(is_here)?;
-        if asked.offset == log.end_offset {
+        if fetch.offset == log.end_offset {
             return Some(None);
         }
-        let found = log.find(asked.offset, asked.max_bytes)?;
+        let found = log.find(fetch.offset, fetch.max_bytes)?;
         if let Some(records) = log.known(&found) {
             return Some(Some(records));
         }
@@ -130,23 +130,23 @@ impl Engine {
         for _ in 0..AT_ONCE {
             let Some(key) = self.waiting.next_of_pass() else { return };
             let Some(connection) = self.connections.get(&key) else { continue };
-            let (Some(wait), Some(asked)) = (connection.wait(), Asked::of(connection)) else { continue };
-            if wait.pass < self.waiting.passes.begun && self.may_have_new(&asked) {
+            let (Some(wait), Some(fetch)) = (connection.wait(), Fetch::of(connection)) else { continue };
+            if wait.pass < self.waiting.passes.begun && self.may_have_new(&fetch) {
                 self.waiting.passes.woken += 1;
-                return self.wake(key, &asked, now);
+                return self.wake(key, &fetch, now);
             }
         }
     }
 
     /// True if there are records for the fetch, or a high watermark that its sender may lack.
-    fn may_have_new(&self, asked: &Asked) -> bool {
+    fn may_have_new(&self, fetch: &Fetch) -> bool {
         let end_offset = self.log.as_ref().map_or(-1, |log| log.end_offset);
-        asked.offset < end_offset || asked.high_watermark.is_none_or(|known| known < self.high_watermark)
+        fetch.offset < end_offset || fetch.high_watermark.is_none_or(|known| known < self.high_watermark)
     }
 
-    fn wake(&mut self, key: usize, asked: &Asked, now: i64) {
-        let Some(records) = self.find(asked) else { return self.leave(key, None) };
-        self.record_fetch(key, asked.offset, now);
+    fn wake(&mut self, key: usize, fetch: &Fetch, now: i64) {
+        let Some(records) = self.find(fetch) else { return self.leave(key, None) };
+        self.record_fetch(key, fetch.offset, now);
         self.answer_fetch(key, records, now);
         self.enqueue(key);
     }

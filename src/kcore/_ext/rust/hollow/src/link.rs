@@ -37,7 +37,7 @@ pub struct Link {
     begins_with_talk: bool, // A new connection is `Talking` before it is `Ready`.
     said: Vec<u8>,          // the frame of Python's request
     says_next: bool,        // `said` is sent as soon as the current request is answered.
-    is_asked: bool,         // Python's request is not answered yet.
+    is_unanswered: bool,    // Python's request is not answered yet.
     heard: Incoming,        // the received part of the answer to Python
     refusals: u32,          // refused connections since the last answer
     request: Request,
@@ -66,7 +66,7 @@ impl Link {
             begins_with_talk: false,
             said: Vec::new(),
             says_next: false,
-            is_asked: false,
+            is_unanswered: false,
             heard: Incoming::default(),
             refusals: 0,
             request,
@@ -138,7 +138,7 @@ impl Link {
     /// Closes the connection and drops the part of an answer that has come.
     pub fn close(&mut self) {
         self.wire = None; // Dropping the socket also removes it from the poll.
-        (self.says_next, self.is_asked) = (false, false);
+        (self.says_next, self.is_unanswered) = (false, false);
         self.heard = Incoming::default();
         match &mut self.reader {
             Reader::Whole(incoming) => *incoming = Incoming::default(),
@@ -166,7 +166,7 @@ impl Link {
     pub fn say(&mut self, frame: Vec<u8>, now: i64) -> Result<(), Fault> {
         match self.phase {
             Phase::Ready | Phase::Talking => {
-                (self.said, self.sent, self.is_asked) = (frame, 0, true);
+                (self.said, self.sent, self.is_unanswered) = (frame, 0, true);
                 (self.phase, self.since) = (Phase::Talking, now);
                 self.write()
             }
@@ -180,7 +180,7 @@ impl Link {
 
     /// Ends `Talking`; false in another phase.
     pub fn go_on(&mut self, now: i64) -> bool {
-        let ends = self.phase == Phase::Talking && !self.is_asked;
+        let ends = self.phase == Phase::Talking && !self.is_unanswered;
         if ends {
             (self.phase, self.since) = (Phase::Ready, now);
         }
@@ -223,7 +223,7 @@ impl Link {
     fn write(&mut self) -> Result<(), Fault> {
         let Some(wire) = &mut self.wire else { return Ok(()) };
         let frame = match self.phase {
-            Phase::Talking if self.is_asked => &self.said[..],
+            Phase::Talking if self.is_unanswered => &self.said[..],
             Phase::Waiting => &self.request.frame[..],
             _ => &[],
         };
@@ -266,10 +266,10 @@ impl Link {
             answer = Some(frame.to_vec());
             count += 1;
         })?;
-        if count > usize::from(self.is_asked) || (self.sent < self.said.len() && count > 0) {
+        if count > usize::from(self.is_unanswered) || (self.sent < self.said.len() && count > 0) {
             return Err("an answer that was not due".into());
         }
-        self.is_asked &= answer.is_none();
+        self.is_unanswered &= answer.is_none();
         Ok(answer)
     }
 
