@@ -56,3 +56,4 @@ def test_running_brokers() -> None:
     assert [len(live.brokers[each].directories) for each in (1, 2, 3)] == [2, 2, 2]
     assert live.configs[2, "orders"] == logged.configs[2, "orders"] == {"retention.ms": "60000"}
     assert live.configs[4, ""] == logged.configs[4, ""]
+    assert live.features == logged.features

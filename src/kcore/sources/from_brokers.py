@@ -23,10 +23,12 @@ from kcore.net.connect import connect, error_name
 from kcore.net.connection import Connection
 from kcore.net.security.client_security import Security
 from kcore.protocol_errors import Errors
+from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.cluster_metadata import DescribeClusterRequest, MetadataRequest, MetadataResponse
 from kcore.schema.configs import ConfigResourceType, ConfigSource, DescribeConfigsRequest, DescribeConfigsResource
 from kcore.schema.log_dirs import DescribeLogDirsRequest
 from kcore.types import Uuid
+from kcore.version import __version__
 
 Address: TypeAlias = tuple[str, int]
 OwnSecurity: TypeAlias = Callable[[], Security] | None
@@ -58,6 +60,7 @@ async def image_of_brokers(bootstrap: Sequence[Address], security: OwnSecurity, 
     configs: dict[tuple[int, str], dict[str, str]] = {}
     async with await _first_of(bootstrap, security) as connection:
         metadata = await _metadata(connection)
+        features = await _features(connection)
         fenced = await _fenced(connection)
         topics = [(int(ConfigResourceType.TOPIC), str(topic.name)) for topic in metadata.topics]
         for first in range(0, len(topics), _RESOURCES_AT_ONCE):
@@ -71,6 +74,8 @@ async def image_of_brokers(bootstrap: Sequence[Address], security: OwnSecurity, 
     image = ClusterImage(_table(metadata, _brokers(metadata, fenced, replicas, protocol), replicas))
     for resource, values in configs.items():
         image.set_key("configs", resource, values)
+    for name, level in features.items():
+        image.set_key("features", name, level)
     return image
 
 
@@ -99,6 +104,16 @@ async def _metadata(connection: Connection) -> MetadataResponse:
     for topic in metadata.topics:
         _check(topic.error_code, f"Metadata of topic {topic.name!r}", connection)
     return metadata
+
+
+async def _features(connection: Connection) -> dict[str, int]:
+    """The finalized feature levels; none in ZooKeeper mode before the migration."""
+    answer = await connection.send(
+        ApiVersionsRequest(client_software_name="kcore", client_software_version=__version__)
+    )
+    _check(answer.error_code, "ApiVersions", connection)
+    levels = {str(each.name): int(each.max_version_level) for each in answer.finalized_features}
+    return {name: level for name, level in levels.items() if level}
 
 
 async def _fenced(connection: Connection) -> list[tuple[int, str | None]]:

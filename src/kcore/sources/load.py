@@ -34,6 +34,11 @@ def load_cluster(source: str | Path, *, command_config: str | Path | None = None
         raise ClusterFileError(text if str(source) in str(text) else f"{source}: {text}") from None
 
 
+def is_running(source: str) -> bool:
+    """True if the text names a running ZooKeeper or brokers, and not a path; ClusterFileError for a wrong port."""
+    return source.startswith(ZOOKEEPER) or (not is_there(checked_path(source)) and bool(_addresses(source)))
+
+
 def _load(source: str | Path, command_config: str | Path | None) -> ClusterImage:
     text = str(source)
     if not text:

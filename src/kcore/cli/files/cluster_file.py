@@ -1,4 +1,4 @@
-"""The cluster in a file or folder that a user names: a metadata log, a snapshot, a ZooKeeper dump, or a shape file."""
+"""The cluster that a user names: a file or folder, a running ZooKeeper, or brokers."""
 
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -7,28 +7,33 @@ from kcore.cli.console import say
 from kcore.errors import StorageError
 from kcore.measure.report.exits import Exit
 from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.newer_records import SkippedRecords
-from kcore.metadata.shape.shape_reader import image_of, parse_shape
-from kcore.metadata.table.partition_table import PartitionTable
-from kcore.storage.files import MOST_CLUSTER_FILE, is_there, open_reader, read_text
+from kcore.releases.known import ZOOKEEPER_RELEASE
+from kcore.sources.load import is_running, load_cluster
+from kcore.storage.files import is_there, open_reader
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 
 DUMP_BEGINS: Final = b"/"  # The first line of a ZooKeeper dump is the path of a znode.
 SHAPE_BEGINS: Final = b"{"
+SOURCES: Final = (
+    "A log directory, a metadata log's folder or segment, a snapshot, a ZooKeeper dump, a shape file, "
+    "zk://HOST:PORT,.../CHROOT, or HOST:PORT,... of brokers."
+)
 
 
 class ClusterFile(NamedTuple):
     """A cluster, the problem that ended the reading early, or "", and what only a newer release can read."""
 
-    cluster: ClusterImage | PartitionTable
+    image: ClusterImage
     problem: str
     newer: SkippedRecords
 
     @property
-    def table(self) -> PartitionTable:
-        """The partitions."""
-        return self.cluster if isinstance(self.cluster, PartitionTable) else self.cluster.table
+    def release(self) -> str | None:
+        """The release of ZooKeeper mode for a cluster without a metadata.version; otherwise None."""
+        return None if FEATURE_NAME in self.image.features else ZOOKEEPER_RELEASE
 
     def report(self) -> Exit:
         """Prints what could not be read; exit code 1 if there is anything."""
@@ -37,8 +42,14 @@ class ClusterFile(NamedTuple):
         return Exit.FAILED if self.problem or self.newer.count else Exit.GOOD
 
 
-def cluster_in(path: Path) -> ClusterFile:
-    """Reads the cluster; StorageError or another KcoreError for anything else, OSError for an unreadable file."""
+def cluster_in(source: str, command_config: Path | None = None) -> ClusterFile:
+    """Reads the cluster of a source, as `load_cluster` does; a damaged metadata log is read up to its problem.
+
+    KcoreError if there is no cluster, OSError for an unreadable file.
+    """
+    if not source or is_running(source):
+        return ClusterFile(load_cluster(source, command_config=command_config), "", SkippedRecords())
+    path = Path(source)
     if not is_there(path):
         raise StorageError(f"{path}: there is no such file or folder")
     if path.is_file():
@@ -46,11 +57,8 @@ def cluster_in(path: Path) -> ClusterFile:
             head = file.read(HEAD_BYTES)
         if (kind := foreign_kind(head)) is not None:
             raise StorageError(f"{path}: it is {kind}")
-        if head.startswith(DUMP_BEGINS):
-            table = PartitionTable.from_zookeeper_dump(read_text(path, MOST_CLUSTER_FILE))
-            return ClusterFile(table, "", SkippedRecords())
-        if head.lstrip().startswith(SHAPE_BEGINS):
-            return ClusterFile(image_of(parse_shape(read_text(path, MOST_CLUSTER_FILE))), "", SkippedRecords())
+        if head.startswith(DUMP_BEGINS) or head.lstrip().startswith(SHAPE_BEGINS):
+            return ClusterFile(load_cluster(path), "", SkippedRecords())
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:
         raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")

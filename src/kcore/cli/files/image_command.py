@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kcore.cli.console import cell, fail, say, wide_console
-from kcore.cli.files.cluster_file import cluster_in
+from kcore.cli.files.cluster_file import SOURCES, cluster_in
+from kcore.cli.options.command_config import CommandConfigOption
 from kcore.constants import NO_BROKER_ROW, NO_LEADER
 from kcore.errors import KcoreError
 from kcore.extras import needs
@@ -25,16 +26,14 @@ SHOWN: Final = 20  # Partitions of each kind that are listed without an option.
 
 
 def command(
-    path: Annotated[
-        Path,
-        typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, a dump or a shape file."),
-    ],
+    source: Annotated[str, typer.Argument(help=SOURCES)],
     offline: Annotated[bool, typer.Option("--offline", help="List all partitions that are offline.")] = False,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="List all partitions that are under-replicated.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The counts, and both complete lists, as JSON.")] = False,
     arrow: Annotated[Path | None, typer.Option(metavar="FILE", help="Write partitions to an Arrow IPC file.")] = None,
+    command_config: CommandConfigOption = None,
 ) -> None:
     """Summarise a cluster: its brokers, its topics, and its partitions that are offline or under-replicated.
 
@@ -42,18 +41,24 @@ def command(
     read only in part, 2 usage.
     """
     listed = tuple(kind for kind, wanted in zip(TROUBLES, (offline, under_replicated), strict=True) if wanted)
-    raise typer.Exit(run(path, listed, json, arrow))
+    raise typer.Exit(run(source, listed, json, arrow, command_config))
 
 
-def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) -> Exit:
+def run(
+    source: str,
+    listed: tuple[str, ...],
+    as_json: bool = False,
+    arrow: Path | None = None,
+    command_config: Path | None = None,
+) -> Exit:
     """Prints the summary or lists, and writes the Arrow file; exit code 1 if the log is torn or damaged."""
     try:
-        source = cluster_in(path)
-        table = source.table
+        found = cluster_in(source, command_config)
+        table = found.image.table
         if arrow is not None:
             write_arrow(table, arrow)
     except (KcoreError, OSError) as error:
-        fail(str(error) if str(path) in str(error) else f"{path}: {error}")
+        fail(str(error) if source in str(error) else f"{source}: {error}")
     if as_json:
         lists = {f"{kind}Partitions": [_as_json(each) for each in partitions_in(table, kind)] for kind in TROUBLES}
         say(compact(summary(table) | lists))
@@ -64,7 +69,7 @@ def run(path: Path, listed: tuple[str, ...], as_json: bool, arrow: Path | None) 
         _show(summary(table), wide_console())
         for kind in TROUBLES:
             _list(table, kind, SHOWN)
-    return source.report()
+    return found.report()
 
 
 def summary(table: PartitionTable) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-Source = Annotated[
-    Path,
-    typer.Argument(help="A log directory, a metadata log's folder or segment, a snapshot, or a ZooKeeper dump."),
-]
+from kcore.cli.files.cluster_file import SOURCES
+
+Source = Annotated[str, typer.Argument(help=SOURCES)]
 Brokers = Annotated[list[int] | None, typer.Option(metavar="ID", help="Lose this broker; repeat.")]
 Racks = Annotated[list[str] | None, typer.Option(metavar="NAME", help="Lose this rack; repeat.")]
 Directories = Annotated[

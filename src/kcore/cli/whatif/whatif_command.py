@@ -8,6 +8,7 @@ import typer
 from kcore.cli.console import fail, say, wide_console
 from kcore.cli.files.cluster_file import ClusterFile, cluster_in
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
+from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
 from kcore.cli.options.whatif_options import (
     Brokers,
@@ -67,6 +68,7 @@ def command(
     release: Release = None,
     unclean: Unclean = None,
     min_isr: MinIsr = None,
+    command_config: CommandConfigOption = None,
     master: Master = None,
     conf: Conf = None,
     archives: Archives = None,
@@ -88,8 +90,8 @@ def command(
     spark = settings_of(master, conf, archives) if master else None
     folder = None if out is None else results_directory(out, "whatif", overwrite)
     try:
-        found = cluster_in(source)
-        asked = what_if(found.cluster, release=release, unclean=unclean, min_isr=min_isr)
+        found = cluster_in(source, command_config)
+        asked = what_if(found.image, release=release or found.release, unclean=unclean, min_isr=min_isr)
         if reassignment is not None:
             asked = asked.after_reassignment(_text(reassignment))
         answer, gathered = _answer(asked, question, spark)
