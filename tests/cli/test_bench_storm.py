@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import DATA
 from cli.invoking import PLAN, kcore
 from kcore.cli.measure import bench_command, bench_storm
 from kcore.errors import TargetError
@@ -92,7 +93,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> StormPlan | Non
         (["--master", "local[2]"], None),
         (["--master", "local[2]", "--with-storm"], [KCORE]),
         (["--conf", "spark.executor.memory=4g"], None),
-        (["--cluster", "nowhere", "--partitions", "20"], None),
+        (["--cluster", str(DATA / "samples/zk39-scenario/1-created.zk.txt"), "--partitions", "20"], None),
     ],
 )
 def test_the_default_plan_has_a_storm_and_other_runs_if_they_ask_for_one(
