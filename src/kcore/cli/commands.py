@@ -65,6 +65,10 @@ COMMANDS: Final[dict[str, Command]] = {
         "measure.storm_command",
         "Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.",
     ),
+    "storm replay": Command(
+        "measure.replay_command",
+        "Describe a recorded metadata log: what brokers and administrators did, and when.",
+    ),
     "top": Command(
         "measure.top_command",
         "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.",
