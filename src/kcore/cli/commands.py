@@ -67,7 +67,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "storm replay": Command(
         "measure.replay_command",
-        "Describe a recorded metadata log: what brokers and administrators did, and when.",
+        "Replay a recorded metadata log on controllers of Kafka or kcore; --describe: only print what is in it.",
     ),
     "top": Command(
         "measure.top_command",

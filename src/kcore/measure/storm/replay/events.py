@@ -16,10 +16,10 @@ class Partition(NamedTuple):
     """A partition by its topic's name, which is the same on every cluster, and its index."""
 
     topic: str
-    index: int
+    partition_index: int
 
     def __str__(self) -> str:
-        return f"{self.topic}-{self.index}"
+        return f"{self.topic}-{self.partition_index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ControlledShutdown:
 
 @dataclass(frozen=True, slots=True)
 class DirectoriesLost:
-    """A broker's heartbeats reported offline directories. `lost`: all that it has lost since its registration."""
+    """A broker's heartbeats reported that these directories are offline now."""
 
     kind: ClassVar = "directory loss"
     broker_id: int
@@ -205,7 +205,7 @@ Cause = (
     | QuotasAltered
     | ProducerIdsAllocated
 )
-KINDS: Final[tuple[str, ...]] = tuple(each.kind for each in Cause.__args__)  # type: ignore[attr-defined]
+KINDS: Final[tuple[str, ...]] = tuple(each.kind for each in Cause.__args__)
 """All kinds of causes."""
 
 
