@@ -25,7 +25,9 @@ def replayed(out: Path, *options: str) -> dict[str, Any]:
 @pytest.mark.parametrize("begin", ["+0s", "+48s"])  # From +48s on the first state has topics, which are made first.
 def test_the_replay_ends_as_recorded(tmp_path: Path, begin: str) -> None:
     target = replayed(tmp_path, "--from", begin)
-    assert (target["error"], target["problems"]) == ("", [])
+    assert target["error"] == ""
+    # A controller refuses to lower its metadata.version of 4.4 to the recorded one of 4.3.
+    assert [each.partition(",")[0] for each in target["problems"]] == ["metadata.version is 33"]
     assert (target["same_ends"], target["ends"]) == (8, [])
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert {row["kind"] for row in rows} >= {"missed heartbeats", "controlled shutdown", "directory report"}

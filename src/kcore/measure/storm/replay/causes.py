@@ -59,7 +59,7 @@ _NOT_REPLAYED: Final[dict[type[MetadataRecord], tuple[str, str]]] = {
     ZkMigrationStateRecord: ("migration from ZooKeeper", "the targets have no ZooKeeper"),
 }
 _CORDONED: Final = ("cordoned directories", "hollow brokers cordon no directory")
-_BOOTSTRAP: Final = ("first feature levels", "the target is formatted with its own levels")
+_BOOTSTRAP: Final = ("first feature levels", "the targets get these levels before the replay, if they have them")
 _CONTROLLER: Final = ("new active controller", "the controllers of a target elect their own")
 
 

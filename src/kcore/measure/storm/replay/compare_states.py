@@ -1,7 +1,6 @@
 """Compares a replay with its recording: the end state partition by partition, and the decisions on the way to it."""
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -12,7 +11,6 @@ from kcore.measure.storm.replay.events import (
     Elected,
     Event,
     IsrsChanged,
-    NotReplayed,
     Partition,
     PartitionsAdded,
     Reassigned,
@@ -23,6 +21,7 @@ from kcore.measure.storm.replay.initial_state import partitions_of
 from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_state import PartitionRegistration
+from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord
 
 EXAMPLES: Final = 3
 _FIELDS: Final = ("leader", "replicas", "ISR", "ELR", "adding", "removing", "directories", "recovery state")
@@ -64,18 +63,32 @@ def decisions_of(image: ClusterImage, batches: Iterable[LogBatch]) -> Decisions:
     found = Decisions()
     for partition, state in partitions_of(image):
         found.by_partition[partition] = [(_decision(state), "start")]
+    classified = image.copy()
     for batch in batches:
-        events = [*events_of(image, [batch])]
+        events = [*events_of(classified, [batch])]
         found.events += events
-        for event in events:
-            for partition in _partitions(event):
-                now = _state(image, partition)
-                if now is None:
-                    continue
-                states = found.by_partition.setdefault(partition, [])
-                if not states or states[-1][0] != _decision(now):
-                    states.append((_decision(now), name_of(event.what)))
+        causes = {partition: name_of(event.what) for event in events for partition in _partitions(event)}
+        for offset, record in batch.records:
+            image.apply(record, offset)
+            if isinstance(record, PartitionRecord | PartitionChangeRecord):
+                _add_decision(found, image, record, causes)
     return found
+
+
+def _add_decision(
+    found: Decisions,
+    image: ClusterImage,
+    record: PartitionRecord | PartitionChangeRecord,
+    causes: Mapping[Partition, str],
+) -> None:
+    """Adds the state after a record, unless only epochs or directories have changed."""
+    topic_row = image.topics.row_of_id(record.topic_id)
+    assert topic_row is not None
+    partition = Partition(image.topics.names[topic_row] or "", record.partition_id)
+    decision = _decision(image.table.registration(int(image.table.row_at(topic_row, record.partition_id))))
+    states = found.by_partition.setdefault(partition, [])
+    if not states or states[-1][0] != decision:
+        states.append((decision, causes.get(partition, "another decision")))
 
 
 def end_differences(recorded: ClusterImage, target: ClusterImage, reasons: dict[str, str]) -> tuple[int, list[Group]]:
@@ -122,11 +135,6 @@ def decision_differences(recorded: Decisions, target: Decisions, reasons: dict[s
     return same, sorted(groups.values(), key=lambda each: -each.partitions)
 
 
-def counts_of(events: Iterable[Event]) -> Counter[str]:
-    """The number of events by kind, without those that no replay does again."""
-    return Counter(name_of(each.what) for each in events if not isinstance(each.what, NotReplayed))
-
-
 def _first_difference(states: list[tuple[Decision, str]], mine: list[tuple[Decision, str]], at: int) -> tuple[str, str]:
     if at >= len(mine):
         decision, cause = states[at]
@@ -167,13 +175,6 @@ def _created(event: Event) -> Iterable[Partition]:
             return [Partition(topic, index) for index in assignments]
         case _:
             return ()
-
-
-def _state(image: ClusterImage, partition: Partition) -> PartitionRegistration | None:
-    if partition.topic not in image.topics:
-        return None
-    row = image.table.row_at(image.topics.row(partition.topic), partition.partition_index)
-    return None if row < 0 else image.table.registration(row)
 
 
 def _decision(state: PartitionRegistration) -> Decision:

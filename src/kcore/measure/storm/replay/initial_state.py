@@ -1,15 +1,17 @@
 """Brings a target to the state of a trace's snapshot: brokers, topics, replicas, ISRs, settings and quotas."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
+from kcore.constants import KRAFT_VERSION
 from kcore.errors import TargetError
 from kcore.measure.storm.kraft.kraft_storm import Storm
 from kcore.measure.storm.replay import requests
 from kcore.measure.storm.replay.events import (
     DirectoriesAssigned,
+    FeaturesUpdated,
     NewTopic,
     Partition,
     QuotasAltered,
@@ -19,6 +21,7 @@ from kcore.measure.storm.replay.events import (
 )
 from kcore.measure.storm.replay.player import Player
 from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.directory_table import RESERVED
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.metadata.table.partition_table import PartitionTable
@@ -37,6 +40,28 @@ def partitions_of(image: ClusterImage) -> Iterator[tuple[Partition, PartitionReg
     for row in range(table.partition_count):
         state = table.state(row)
         yield Partition(state.topic, state.partition), table.registration(row)
+
+
+async def set_levels(wanted: Mapping[str, int], player: Player) -> list[str]:
+    """Sets the target's feature levels to the recorded ones; returns a line for each that stays another.
+
+    metadata.version comes last: other features depend on it.
+    """
+    supported = {each.name: each.max_version for each in player.quorum.features.supported_features}
+    names = sorted({*player.image.features, *wanted} & supported.keys(), key=lambda name: (name == FEATURE_NAME, name))
+    lines = []
+    for name in names:
+        own, level = player.image.features.get(name, 0), wanted.get(name, 0)
+        if own == level or name == KRAFT_VERSION:
+            continue
+        why = f"the target has levels up to {supported[name]}"
+        if level <= supported[name]:
+            request = requests.update_features(FeaturesUpdated({name: level}), player.image)
+            errors = requests.errors_of(await player.quorum.ask(request))
+            why = ", ".join(sorted({each.name for each in errors}))
+        if why:
+            lines.append(f"{name} is {own}, and {level} was recorded: {why}")
+    return lines
 
 
 async def restore(image: ClusterImage, player: Player, storm: Storm) -> list[str]:

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from kcore.measure.storm.replay.events import (
     DirectoriesLost,
     Elected,
     FeaturesUpdated,
+    IsrChange,
     IsrsChanged,
     MissedHeartbeats,
     Partition,
@@ -31,16 +32,23 @@ from kcore.measure.storm.replay.events import (
     TopicsDeleted,
     Unregistration,
 )
-from kcore.measure.storm.replay.schedule import Planned, Subject, subjects_of
+from kcore.measure.storm.replay.schedule import BROKER, Planned, Subject, brokers_of, subjects_of
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
+from kcore.schema.structure import Message
 from kcore.types import Uuid
 
 _POLL_S: Final = 0.02
 _WAIT_SESSIONS: Final = 3.0  # So many session time-outs an event waits for the state before it.
 _LEAST_WAIT_S: Final = 5.0
+_TRIES: Final = 5
+_AGAIN_S: Final = 0.1
+STALE: Final = frozenset(
+    {"INVALID_UPDATE_VERSION", "FENCED_LEADER_EPOCH", "NEW_LEADER_ELECTED", "INELIGIBLE_REPLICA", "STALE_BROKER_EPOCH"}
+)
+"""Refusals of a leader that has not yet read the newest state."""
 _NS: Final = 1_000_000_000
 _MS: Final = 1_000_000
 
@@ -70,6 +78,7 @@ class Player:
         self.lives: dict[int, list[list[int]]] = {}  # By row, when the broker ran: begin and end in ns, 0 if it runs.
         self._lost: dict[int, list[Uuid]] = {}  # By broker, its offline directories.
         self._last: dict[Subject, asyncio.Task[None]] = {}
+        self._acting: dict[int, set[asyncio.Task[None]]] = {}  # The events in which each broker takes part.
 
     @property
     def image(self) -> ClusterImage:
@@ -87,8 +96,15 @@ class Player:
             self.played.append(played)
             subjects = subjects_of(each.cause)
             earlier = {self._last[subject] for subject in subjects if subject in self._last}
+            for kind, name in subjects:
+                if kind == BROKER:  # A broker ends or registers after all that it takes part in.
+                    earlier |= self._acting.pop(int(name), set())
             task = asyncio.create_task(self._do(played, earlier))
             self._last |= dict.fromkeys(subjects, task)
+            for broker_id in brokers_of(each.cause):
+                others = self._acting.setdefault(broker_id, set())
+                others -= {other for other in others if other.done()}
+                others.add(task)
             tasks.append(task)
             on_progress(at + 1)
         await asyncio.gather(*tasks)
@@ -101,12 +117,21 @@ class Player:
         played.begun_ns = time.monotonic_ns()
         if isinstance(cause := played.planned.cause, Registration | MissedHeartbeats | ControlledShutdown):
             self.deviating_brokers.discard(cause.broker_id)
+        for _ in range(_TRIES):
+            played.errors = await self._tried(played)
+            played.done_ns = time.monotonic_ns()
+            if not isinstance(cause, IsrsChanged) or not STALE.intersection(played.errors):
+                return
+            await asyncio.sleep(_AGAIN_S)  # As a real leader, which asks again when it has read the newer state.
+            self.fleet.drain()
+            await self._settle(played)
+
+    async def _tried(self, played: Played) -> list[str]:
+        """Does the event; returns the errors."""
         try:
-            answer = await self._act(played)
-            played.errors += sorted({error.name for error in requests.errors_of(answer)})
+            return await self._act(played)
         except KcoreError as error:
-            played.errors.append(f"{type(error).__name__}: {error}")
-        played.done_ns = time.monotonic_ns()
+            return [f"{type(error).__name__}: {error}"]
 
     async def _settle(self, played: Played) -> None:
         """Waits until the target's brokers and partitions are as they were in the trace before the event."""
@@ -135,6 +160,8 @@ class Player:
             state = self.state_of(change.partition)
             if state is None:
                 return f"{change.partition} does not exist"
+            if _is_done(change, state):
+                continue
             if state.leader != change.leader:
                 return f"{change.partition} has leader {state.leader}, and {change.leader} was recorded"
             if {*state.isr} != {*change.isr_before}:
@@ -159,7 +186,8 @@ class Player:
             return -1
         return int(self.image.table.row_at(self.image.topics.row(partition.topic), partition.partition_index))
 
-    async def _act(self, played: Played) -> Any:
+    async def _act(self, played: Played) -> list[str]:
+        """Does the event once; returns the errors in the answers."""
         match played.planned.cause:
             case Registration() as cause:
                 await self.register(cause)
@@ -176,20 +204,23 @@ class Player:
                     self.fleet.lose_directories(broker, self._lost[broker_id])
             case Unregistration(broker_id=broker_id):
                 self.end(broker_id)
-                return await self.quorum.ask(UnregisterBrokerRequest(broker_id=broker_id))
+                return await self._ask(UnregisterBrokerRequest(broker_id=broker_id))
             case ProducerIdsAllocated(broker_id=broker_id):
                 epoch = self._epoch(broker_id)
-                return await self.quorum.ask(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch))
+                return await self._ask(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch))
             case IsrsChanged() as cause:
-                return await self._alter_partition(cause, played)
+                return await self._alter_partition(cause)
             case DirectoriesAssigned() as cause:
                 broker = self.fleet.brokers[cause.broker_id]
-                return await self.quorum.ask(requests.assign_directories(cause, self.image, broker))
+                return await self._ask(requests.assign_directories(cause, self.image, broker))
             case _:
-                return await self.quorum.ask(self._administration(played))
-        return None
+                return await self._ask(self._administration(played))
+        return []
 
-    def _administration(self, played: Played) -> Any:
+    async def _ask(self, request: Message) -> list[str]:
+        return sorted({error.name for error in requests.errors_of(await self.quorum.ask(request))})
+
+    def _administration(self, played: Played) -> Message:
         """The request of an administrator or a client."""
         match played.planned.cause:
             case TopicsCreated() as cause:
@@ -222,23 +253,23 @@ class Player:
         await self.fleet.start([broker], clean=cause.is_clean)
         self.lives.setdefault(broker.row, []).append([time.monotonic_ns(), 0])
 
-    async def _alter_partition(self, cause: IsrsChanged, played: Played) -> Any:
+    async def _alter_partition(self, cause: IsrsChanged) -> list[str]:
         """The ISR change, by the partitions' present leaders: by the recorded one unless the target elected another."""
-        by_leader: dict[int, list[tuple[int, Any]]] = {}
+        by_leader: dict[int, list[tuple[int, IsrChange]]] = {}
+        errors: list[str] = []
         for change in cause.changes:
             row = self._row(change.partition)
-            leader = int(self.image.table.state(row).leader) if row >= 0 else -1
-            if leader in change.isr:
-                by_leader.setdefault(leader, []).append((row, change))
-        sent: list[Awaitable[Any]] = []
+            state = None if row < 0 else self.image.table.registration(row)
+            if state is None or state.leader not in change.isr:
+                errors = ["the leader is not in the recorded ISR" if state else "the partition does not exist"]
+            elif not _is_done(change, state):
+                by_leader.setdefault(state.leader, []).append((row, change))
+        sent = []
         for leader, found in by_leader.items():
             rows = np.array([row for row, _ in found], np.int32)
             part = IsrsChanged(leader, tuple(change for _, change in found))
-            sent.append(self.quorum.ask(requests.alter_partition(part, self.image, self.fleet.brokers, leader, rows)))
-        if sum(map(len, by_leader.values())) < len(cause.changes):
-            played.errors.append("the leader is not in the recorded ISR")
-        answers = await asyncio.gather(*sent)
-        return _Answers([*answers])
+            sent.append(self._ask(requests.alter_partition(part, self.image, self.fleet.brokers, leader, rows)))
+        return sorted({*errors, *(error for answered in await asyncio.gather(*sent) for error in answered)})
 
     def end(self, broker_id: int) -> None:
         """Ends a broker, if it still runs, as kill -9 does."""
@@ -255,8 +286,7 @@ class Player:
         return self.fleet.brokers[broker_id].epoch
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """Several answers, in the form in which `errors_of` reads one."""
-
-    responses: list[Any]
+def _is_done(change: IsrChange, state: PartitionRegistration) -> bool:
+    """True if the partition has the new ISR already."""
+    is_there = {*state.isr} == {*change.isr} & {*state.replicas} and {*change.isr} != {*change.isr_before}
+    return is_there and state.leader_recovery_state == change.leader_recovery_state

@@ -11,6 +11,7 @@ from kcore.measure.storm.replay.causes import events_of
 from kcore.measure.storm.replay.events import Consequence, Event, NotReplayed
 from kcore.measure.storm.replay.trace import LogBatch, Trace
 from kcore.metadata.image.image import ClusterImage
+from kcore.schema.metadata_records_settings import FeatureLevelRecord
 
 _AFTER: Final = re.compile(r"\+(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
 _SPEED: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)x?")
@@ -29,6 +30,17 @@ class Recording:
     after: ClusterImage
     batches: list[LogBatch] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """The feature levels at the begin: of the state before it, or of the log's first records."""
+        if self.before.features:
+            return dict(self.before.features)
+        for batch in self.batches:
+            records = [record for _, record in batch.records if isinstance(record, FeatureLevelRecord)]
+            if records:
+                return {each.name: each.feature_level for each in records}
+        return {}
 
     @property
     def causes(self) -> list[Event]:

@@ -149,7 +149,6 @@ def update_features(cause: FeaturesUpdated, image: ClusterImage) -> UpdateFeatur
             FeatureUpdateKey(
                 feature=name,
                 max_version_level=level,
-                allow_downgrade=level < image.features.get(name, 0),
                 upgrade_type=downgrade if level < image.features.get(name, 0) else upgrade,
             )
             for name, level in cause.levels.items()

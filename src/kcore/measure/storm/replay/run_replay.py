@@ -28,7 +28,7 @@ from kcore.measure.storm.replay.compare_states import (
     end_differences,
 )
 from kcore.measure.storm.replay.events import Consequence, Event, NotReplayed, Registration, name_of
-from kcore.measure.storm.replay.initial_state import restore
+from kcore.measure.storm.replay.initial_state import restore, set_levels
 from kcore.measure.storm.replay.player import Played, Player
 from kcore.measure.storm.replay.recording import Recording
 from kcore.measure.storm.replay.schedule import Subject, schedule, subjects_of
@@ -100,7 +100,7 @@ class TargetReplay:
     error: str = ""
     events: list[EventResult] = field(default_factory=list)
     seconds: float = 0.0
-    problems: list[str] = field(default_factory=list)  # Why the first state could not be made.
+    problems: list[str] = field(default_factory=list)  # How the first state or its levels differ, and why.
     same_ends: int = 0
     ends: list[Group] = field(default_factory=list)
     same_decisions: int = 0
@@ -182,6 +182,7 @@ class _Run:
         storm = Storm(quorum, fleet, Sizes(), Random(), timeout_s=self.options.timeout_s)
         recording, result = self.recording, self.result
         self.log_line(f"{self.target.name}: making the state at the trace's begin")
+        result.problems += await set_levels(recording.levels, player)
         result.problems += await restore(recording.before, player, storm)
         await storm.settled()
         begin_offset = fleet.observer.end_offset

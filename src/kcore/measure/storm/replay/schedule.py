@@ -31,6 +31,7 @@ from kcore.measure.storm.replay.events import (
 _BROKER_EVENTS: Final = (
     Registration | MissedHeartbeats | ControlledShutdown | DirectoriesLost | Unregistration | ProducerIdsAllocated
 )
+BROKER: Final = "broker"
 Subject = tuple[str, str]  # A kind of object, and its name.
 
 
@@ -67,7 +68,7 @@ def subjects_of(cause: Cause) -> list[Subject]:
         case FeaturesUpdated() | QuotasAltered():
             return [(cause.kind, "")]
         case _:
-            return [("broker", str(cause.broker_id))]
+            return [(BROKER, str(cause.broker_id))]
     return [("topic", name) for name in dict.fromkeys(names)]
 
 
