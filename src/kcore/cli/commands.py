@@ -65,6 +65,10 @@ COMMANDS: Final[dict[str, Command]] = {
         "measure.storm_command",
         "Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.",
     ),
+    "storm replay": Command(
+        "measure.replay_command",
+        "Replay a recorded metadata log on controllers of Kafka or kcore; --describe: only print what is in it.",
+    ),
     "top": Command(
         "measure.top_command",
         "Watch a quorum of controllers, Kafka's or kcore's: its replicas, brokers, partitions, log.",

@@ -80,6 +80,7 @@ class Options:
     patience: float = 1.0  # Multiplies the usual request time-outs: large clusters need longer.
     frame_bytes: int = 100 << 20
     counts_only: bool = False  # The observer keeps no image of the partitions: `--metadata count`.
+    keeps_log: bool = False  # The observer keeps the fetched log.
 
 
 class Fleet:
@@ -103,7 +104,9 @@ class Fleet:
         self._loop = loop_of(quorum.security, frame_bytes=self.options.frame_bytes, timeout_ns=timeout_ns)
         sasl = quorum.security.own_sasl
         self._authenticator = None if sasl is None else Authenticator(self._loop, sasl, self._spawn)
-        self.observer = Observer(quorum, self._loop, counts_only=self.options.counts_only)
+        self.observer = Observer(
+            quorum, self._loop, counts_only=self.options.counts_only, keeps_log=self.options.keeps_log
+        )
         self._thread = threading.Thread(target=self._loop.run, name="hollow brokers", daemon=True)
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()

@@ -47,11 +47,14 @@ class Observer:
     reads_batches: ClassVar = True
     is_at_work: ClassVar = False
 
-    def __init__(self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False) -> None:
+    def __init__(
+        self, quorum: Quorum, loop: kernel.Loop, *, counts_only: bool = False, keeps_log: bool = False
+    ) -> None:
         self.image = ClusterImage()
         self.end_offset = 0  # All records below it are in the image.
         self.leader_epoch = 0
         self._epoch_ends: dict[int, int] = {}  # The end of the committed records of each epoch.
+        self.log: list[bytes] | None = [] if keeps_log else None  # All committed batches that the brokers fetched.
         self.snapshot_bytes = 0  # Snapshot bytes that all brokers together fetched.
         self._quorum, self._loop, self._counts_only = quorum, loop, counts_only
         self._waiting = b""  # Fetched batches that may not be committed yet.
@@ -80,6 +83,8 @@ class Observer:
         if (gap := gap_in(records.batches, self.end_offset, inside=True)) is not None:
             raise TargetError(f"the leader's log: {gap.problem.message}")
         self._seen.append(self._apply(records))
+        if self.log is not None:
+            self.log.append(batches)
         columns = records.batches.partition_leader_epoch.tolist(), records.batches.last_offset.tolist()
         self._epoch_ends |= {epoch: last_offset + 1 for epoch, last_offset in zip(*columns, strict=True)}
         self.end_offset = end_offset

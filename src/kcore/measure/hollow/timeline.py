@@ -72,6 +72,15 @@ class Timeline:
         known[known == np.iinfo(np.int64).max] = -1
         return known
 
+    def by_broker(self) -> dict[int, tuple[Int64s, Int64s]]:
+        """By broker row, its rising high watermarks, and the times in ns at which it got them."""
+        arrivals = _joined(self._arrivals, ARRIVAL)
+        found = {}
+        for row in np.unique(arrivals[:, 0]).tolist():
+            own = arrivals[arrivals[:, 0] == row]
+            found[row] = own[:, 1], own[:, 2]
+        return found
+
     def forget(self) -> None:
         """Drops the batches and arrivals seen so far when a scenario begins."""
         self._batches.clear()

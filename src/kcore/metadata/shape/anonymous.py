@@ -233,7 +233,7 @@ def _is_public_value(config: Mapping[str, Any]) -> bool:
 
 
 def summary(before: Document, after: Document) -> dict[str, str]:
-    """What `anonymized` kept, replaced and left out, in words."""
+    """Says in words which values `anonymized` kept, replaced and left out."""
     partitions = sum(len(topic["partitions"]) for topic in before["topics"])
     names = {
         name: [[each["name"] for each in found[name]] for found in (before, after)] for name in ("topics", "scram")

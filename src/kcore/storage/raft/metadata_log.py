@@ -111,7 +111,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
                 raise DecodeError(text, 0)
             image.problem = text
             break
-        records = _segment_records(segment, base_offset, stop)
+        records = segment_records(segment, base_offset, stop)
         if not number and snapshots and (text := _why_apart(records.batches, image)):
             image.problem = f"{segment}: {text}"
             if not stop:
@@ -166,7 +166,7 @@ def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
     return [], "; ".join(damage)
 
 
-def _segment_records(path: Path, base_offset: int, stop: bool) -> Records:
+def segment_records(path: Path, base_offset: int, stop: bool) -> Records:
     """The records of a segment; with `stop`, those before the first damage or gap: a metadata log is not compacted."""
     try:
         data = map_file(path)

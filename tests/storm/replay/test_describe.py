@@ -1,0 +1,86 @@
+"""`kcore storm replay TRACE --describe` on the recorded log of a real cluster, and on inputs that are no trace."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import cases
+from kcore.cli.commands import app
+from kcore.errors import PlanError
+from kcore.measure.storm.replay.recording import speed_of, time_of
+
+SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
+ZK_DUMP = cases.DATA / "samples/zk39-scenario/1-created.zk.txt"
+SEGMENT = "00000000000000000000.log"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["storm", "replay", *arguments])
+
+
+def test_a_recorded_log_is_described() -> None:
+    result = run(str(SAMPLE), "--describe", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert {each["kind"]: each["events"] for each in found["causes"]} == {
+        "registration": 2, "topic creation": 3, "directory report": 4, "producer ids": 1, "config change": 2,
+        "missed heartbeats": 1, "controlled shutdown": 1,
+    }  # fmt: skip
+    assert [each["failures"] for each in found["incidents"]] == [{"missed heartbeats": 1}, {"controlled shutdown": 1}]
+    assert sum(each["events"] for each in found["minutes"]) == sum(
+        each["events"] for part in ("causes", "consequences", "not_replayed") for each in found[part]
+    )
+    assert found["not_replayed"] and all(each["why"] for each in found["not_replayed"])
+
+
+def test_the_tables_have_the_busiest_minutes_and_the_failures() -> None:
+    result = run(str(SAMPLE), "--describe", "--from", "+30s")
+    assert result.exit_code == 0, result.output
+    for text in ("busiest minutes", "missed heartbeats", "2026-11-21 08:02"):
+        assert text in result.stdout
+    assert "first feature levels" not in result.stdout  # They are before --from.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["/nowhere", "--describe"], "there is no such file"),
+        (
+            [str(cases.DATA / "samples/zk39-scenario/1-created.zk.txt"), "--describe"],
+            "ZooKeeper mode has no metadata log",
+        ),
+        ([str(SAMPLE / "meta.properties"), "--describe"], "no segment of a metadata log"),
+        ([str(SAMPLE), "--describe", "--from", "noon"], "--from 'noon': give a time such as"),
+        ([str(SAMPLE), "--describe", "--from", "+9h"], "no record is between"),
+    ],
+)
+def test_bad_input_is_one_line_with_exit_code_2(arguments: list[str], text: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert text in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_a_log_without_its_begin_needs_a_snapshot(tmp_path: Path) -> None:
+    folder = SAMPLE / "__cluster_metadata-0"
+    (tmp_path / "00000000000000000100.log").write_bytes((folder / SEGMENT).read_bytes())
+    result = run(str(tmp_path), "--describe")
+    assert result.exit_code == 2 and "begins at offset 100, and no whole snapshot" in result.stderr
+
+
+def test_a_damaged_end_is_named_and_the_rest_is_described(tmp_path: Path) -> None:
+    data = (SAMPLE / "__cluster_metadata-0" / SEGMENT).read_bytes()
+    (tmp_path / SEGMENT).write_bytes(data[:-7])
+    result = run(str(tmp_path), "--describe", "--json")
+    assert result.exit_code == 1 and result.stderr.startswith("kcore: ")
+    assert json.loads(result.stdout)["problem"]
+
+
+def test_times_and_speeds() -> None:
+    assert time_of("--from", "+1h2m3s", 1_000) == 3_724_000
+    assert time_of("--from", "1970-01-01T00:00:05", 0) == time_of("--from", "1970-01-01T01:00:05+01:00", 0) == 5_000
+    assert (speed_of("10x"), speed_of("0.5")) == (10, 0.5)
+    for wrong in ("0", "-1x", "fast", "1e9", "100000x"):
+        with pytest.raises(PlanError, match="give a factor"):
+            speed_of(wrong)

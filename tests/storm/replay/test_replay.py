@@ -1,0 +1,52 @@
+"""A recorded log of a real cluster, replayed on kcore's controller by hollow brokers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import cases
+from kcore.cli.commands import app
+
+SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
+
+
+def replayed(out: Path, *options: str) -> dict[str, Any]:
+    arguments = ["storm", "replay", str(SAMPLE), "--target", "kcore-kraft", "--speed", "100x", "--json"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(out), *options])
+    assert result.exit_code == 0, result.output
+    [target] = json.loads(result.stdout)["targets"]
+    return dict(target)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("begin", ["+0s", "+48s"])  # From +48s on the first state has topics, which are made first.
+def test_the_replay_ends_as_recorded(tmp_path: Path, begin: str) -> None:
+    target = replayed(tmp_path, "--from", begin)
+    assert target["error"] == ""
+    # A controller refuses to lower its metadata.version of 4.4 to the recorded one of 4.3.
+    assert [each.partition(",")[0] for each in target["problems"]] == ["metadata.version is 33"]
+    assert (target["same_ends"], target["ends"]) == (8, [])
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert {row["kind"] for row in rows} >= {"missed heartbeats", "controlled shutdown", "directory report"}
+    assert not any(row["errors"] for row in rows)
+    assert all(row["known_ms"] >= 0 for row in rows if row["kind"] == "topic creation")
+    assert "timeline" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--target", "kcore-zk"], "a controller in ZooKeeper mode has no metadata log"),
+        (["--speed", "fast"], "--speed 'fast': give a factor"),
+        (["--controllers", "2"], "--controllers 2 is neither 1 nor 3"),
+        (["--session-timeout", "5"], "--session-timeout 5 is not from 1000"),
+        (["--target", "nowhere"], "--target 'nowhere'"),
+    ],
+)
+def test_wrong_options_are_one_line_with_exit_code_2(options: list[str], text: str) -> None:
+    result = CliRunner().invoke(app, ["storm", "replay", str(SAMPLE), *options])
+    assert result.exit_code == 2
+    assert text in result.stderr and result.stderr.count("\n") == 1
