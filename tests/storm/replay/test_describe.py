@@ -13,6 +13,7 @@ from kcore.measure.storm.replay.recording import speed_of, time_of
 
 SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
 ZK_DUMP = cases.DATA / "samples/zk39-scenario/1-created.zk.txt"
+OF_A_TOPIC = cases.DATA / "samples/kraft43/broker2-a/orders-1"
 SEGMENT = "00000000000000000000.log"
 
 
@@ -54,6 +55,12 @@ def test_the_tables_have_the_busiest_minutes_and_the_failures() -> None:
         ([str(SAMPLE / "meta.properties"), "--describe"], "no segment of a metadata log"),
         ([str(SAMPLE), "--describe", "--from", "noon"], "--from 'noon': give a time such as"),
         ([str(SAMPLE), "--describe", "--from", "+9h"], "no record is between"),
+        ([str(SAMPLE), "--describe", "--to", "+999999999999h"], "'+999999999999h': give a time from 1970 to 9999"),
+        ([str(SAMPLE), "--describe", "--from", "0001-01-01T00:00:00+23:00"], "give a time from 1970 to 9999"),
+        ([str(SAMPLE), "--describe", "--to", "9999-12-31T23:59:59-10:00"], "give a time from 1970 to 9999"),
+        ([str(SAMPLE), "--describe", "--to", f"+{'9' * 400}s"], "give a time such as"),
+        ([str(OF_A_TOPIC), "--describe"], f"{OF_A_TOPIC}: its records are damaged, or it is no metadata log"),
+        ([str(SAMPLE), "--target", "kcore-kraft", "--target", "kcore-kraft"], "--target b=kcore-kraft\n"),
     ],
 )
 def test_bad_input_is_one_line_with_exit_code_2(arguments: list[str], text: str) -> None:
@@ -81,6 +88,6 @@ def test_times_and_speeds() -> None:
     assert time_of("--from", "+1h2m3s", 1_000) == 3_724_000
     assert time_of("--from", "1970-01-01T00:00:05", 0) == time_of("--from", "1970-01-01T01:00:05+01:00", 0) == 5_000
     assert (speed_of("10x"), speed_of("0.5")) == (10, 0.5)
-    for wrong in ("0", "-1x", "fast", "1e9", "100000x"):
+    for wrong in ("0", "0.001", "-1x", "fast", "1e9", "100000x"):
         with pytest.raises(PlanError, match="give a factor"):
             speed_of(wrong)

@@ -185,7 +185,7 @@ def _check_names(targets: Sequence[Target]) -> None:
             if target.addresses
             else f"give each a label, as in --target a={target.text} --target b={target.text}"
         )
-        raise TargetError(f"--target {target.text} is given twice: {fix}; --repeat 2 measures again")
+        raise TargetError(f"--target {target.text} is given twice: {fix}")
 
 
 def _with_jvm_option(targets: Sequence[Target], given: str) -> list[Target]:

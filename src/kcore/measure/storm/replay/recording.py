@@ -6,17 +6,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from kcore.errors import PlanError
+from kcore.errors import DecodeError, PlanError, TableError
 from kcore.measure.storm.replay.causes import events_of
 from kcore.measure.storm.replay.events import Consequence, Event, NotReplayed
 from kcore.measure.storm.replay.trace import LogBatch, Trace
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 
-_AFTER: Final = re.compile(r"\+(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?")
+_AFTER: Final = re.compile(r"\+(?:([0-9]{1,15})h)?(?:([0-9]{1,15})m)?(?:([0-9]{1,15})s)?")
 _SPEED: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)x?")
+LEAST_SPEED: Final = 0.01  # A session of 9 s then lasts 15 minutes.
 MOST_SPEED: Final = 10_000.0
 _MILLIS: Final = 1_000
+_END_MS: Final = 253_402_300_800_000  # The end of the year 9999.
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +51,17 @@ class Recording:
 
 
 def recording_of(trace: Trace, begin: str = "", end: str = "") -> Recording:
-    """The part between `--from` and `--to`; without them, the whole trace. PlanError for invalid or empty parts."""
+    """The part between `--from` and `--to`; without them, the whole trace.
+
+    PlanError for an invalid or empty part, and for records that no metadata log has in this order.
+    """
+    try:
+        return _recording_of(trace, begin, end)
+    except (DecodeError, TableError) as error:
+        raise PlanError(f"{trace.name}: its records are damaged, or it is no metadata log: {error}") from None
+
+
+def _recording_of(trace: Trace, begin: str, end: str) -> Recording:
     image = trace.start.copy()
     batches = [*_in_time_order(trace.batches())]
     if not batches:
@@ -74,7 +86,17 @@ def recording_of(trace: Trace, begin: str = "", end: str = "") -> Recording:
 
 
 def time_of(option: str, text: str, first_ms: int) -> int:
-    """A time in ms since 1970: an ISO time, in UTC unless it has a zone, or +1h30m10s after the trace's begin."""
+    """A time in ms since 1970: an ISO time, in UTC unless it has a zone, or +1h30m10s after the trace's begin.
+
+    PlanError for other texts, and for times before 1970 or after the year 9999.
+    """
+    time_ms = _time_of(option, text, first_ms)
+    if not 0 <= time_ms < _END_MS:
+        raise PlanError(f"{option} {text!r}: give a time from 1970 to 9999")
+    return time_ms
+
+
+def _time_of(option: str, text: str, first_ms: int) -> int:
     if (found := _AFTER.fullmatch(text)) and any(found.groups()):
         hours, minutes, seconds = (int(each or 0) for each in found.groups())
         return first_ms + ((hours * 60 + minutes) * 60 + seconds) * _MILLIS
@@ -90,8 +112,8 @@ def time_of(option: str, text: str, first_ms: int) -> int:
 def speed_of(text: str) -> float:
     """How many times faster than recorded: "10x", "0.5". PlanError for anything else."""
     found = _SPEED.fullmatch(text)
-    if not found or not 0 < float(found[1]) <= MOST_SPEED:
-        raise PlanError(f"--speed {text!r}: give a factor above 0 and up to {MOST_SPEED:,.0f}, such as 10x or 0.5")
+    if not found or not LEAST_SPEED <= float(found[1]) <= MOST_SPEED:
+        raise PlanError(f"--speed {text!r}: give a factor from {LEAST_SPEED} to {MOST_SPEED:,.0f}, such as 10x or 0.5")
     return float(found[1])
 
 
