@@ -1,7 +1,11 @@
 """`kcore anonymize` writes a shape file and a key, says what it keeps, and refuses bad input in one line."""
 
 import json
+import resource
+import signal
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,3 +47,40 @@ def test_bad_input(source: object, options: list[object], said: str, tmp_path: P
     [line] = done.stderr.splitlines()
     assert done.exit_code == 2 and said in line and line.startswith("kcore: ")
     assert not (tmp_path / "out").exists()
+
+
+def test_out_replaces_neither_the_source_nor_the_key(tmp_path: Path) -> None:
+    source, link, new = tmp_path / "dump.txt", tmp_path / "link", tmp_path / "new"
+    source.write_bytes(DUMP.read_bytes())
+    link.symlink_to(source)
+    for out in (source, link):
+        done = kcore("anonymize", source, out, "--overwrite")
+        assert (
+            done.exit_code == 2 and done.stderr == f"kcore: {out}: OUT and SOURCE are the same file: give another OUT\n"
+        )
+    done = kcore("anonymize", source, new, "--key", new)
+    assert done.exit_code == 2 and done.stderr == f"kcore: {new}: OUT and --key are the same file: give another OUT\n"
+    assert source.read_bytes() == DUMP.read_bytes() and {*tmp_path.iterdir()} == {source, link}
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    out, key = tmp_path / "out", tmp_path / "key"
+    key.write_text("00" * 32)
+    out.write_text("old")
+    with file_size_limit(1000):
+        done = kcore("anonymize", DUMP, out, "--key", key, "--overwrite")
+    assert done.exit_code == 2 and "File too large" in done.stderr and done.stderr.count("\n") == 1
+    assert out.read_text() == "old" and {*tmp_path.iterdir()} == {out, key}
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """Makes a write beyond `size` bytes fail, as a full disk does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -87,6 +87,9 @@ def changed(path: tuple[str | int, ...], value: Any) -> str:
     return json.dumps(document)
 
 
+ID = "I7LXX41eRDKuIrrTWkr_Ww"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -117,6 +120,12 @@ def changed(path: tuple[str | int, ...], value: Any) -> str:
             "[0]: one place in the shape's directories a replica",
         ),
         (changed(("topics",), [SHAPE["topics"][0]] * 2), "topics[1]: topic 't' is given twice"),
+        (changed(("topics", 0, "name"), ""), "topics[0].name: a topic has a name, and this one is empty"),
+        (changed(("topics", 0, "name"), "\ud800"), "topics[0].name: no UTF-8"),
+        (
+            changed(("topics",), [{"name": name, "topicId": ID, "partitions": []} for name in "tu"]),
+            f"{ID} is given twice",
+        ),
         (changed(("directories",), ["x"]), "directories: "),
         (changed(("directories",), [5]), "directories: expected texts, not [5]"),
         (changed(("configs",), [{}]), "configs[0]: resourceType"),

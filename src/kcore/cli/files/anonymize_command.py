@@ -1,6 +1,7 @@
 """`kcore anonymize`: writes a cluster's shape with tokens in place of names, so that it can leave the company."""
 
 import secrets
+from os.path import realpath
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -10,6 +11,7 @@ from kcore.cli.console import fail, say
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.errors import KcoreError
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.result_files import whole
 from kcore.metadata.shape import anonymous
 from kcore.metadata.shape.shape_writer import shape_of, shape_text
 from kcore.sources.load import load_cluster
@@ -46,11 +48,14 @@ def run(
     """Writes the file, and says what is kept, replaced and left out."""
     if is_there(out) and not overwrite:
         fail(f"{out}: the file exists: give another name, or --overwrite")
+    for given, what in ((Path(source), "SOURCE"), (key_file, "--key")):
+        if is_same(given, out):
+            fail(f"{out}: OUT and {what} are the same file: give another OUT")
     try:
         document = shape_of(load_cluster(source, command_config=command_config))
         secret = key_of(key_file)
         shown = anonymous.anonymized(document, secret, keep_broker_ids=keep_broker_ids)
-        with out.open("w", encoding="utf-8") as file:
+        with whole(out) as part, part.open("w", encoding="utf-8") as file:
             file.writelines(shape_text(shown))
     except (KcoreError, OSError) as error:
         fail(str(error))
@@ -58,6 +63,11 @@ def run(
         say(f"{what}: {text}")
     say(f"{out} may leave the company; {key_file} may not: with it names can be guessed")
     return Exit.GOOD
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """True if both paths lead to the same file; a source that is an address leads to none."""
+    return realpath(one) == realpath(other)
 
 
 def key_of(path: Path) -> bytes:

@@ -21,6 +21,7 @@ from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import TopicRecord
 from kcore.schema.structure import MetadataRecord
 from kcore.types import ZERO_UUID, Uuid
+from kcore.wire.codec import encode
 from kcore.wire.jsonform import from_json
 
 _BROKER_VERSION: Final = MetadataVersion.parse(NEWEST.versions.newest).register_broker_record_version
@@ -80,11 +81,17 @@ def _add_broker(image: ClusterImage, broker: Document, place: str) -> None:
 
 def _apply(image: ClusterImage, record: type[MetadataRecord], data: Document, place: str, version: int = 0) -> None:
     try:
-        made = from_json(record, version, data)
-        assert isinstance(made, MetadataRecord)
-        image.apply(made)
+        image.apply(_record(record, data, version))
     except (EncodeError, TableError) as error:
         raise TableError(f"{place}: {error}") from None
+
+
+def _record(record: type[MetadataRecord], data: Document, version: int = 0) -> MetadataRecord:
+    """The record with this data. EncodeError for data that no record has, such as a text that is not UTF-8."""
+    made = from_json(record, version, data)
+    assert isinstance(made, MetadataRecord)
+    encode(made, version)
+    return made
 
 
 class _Topics:
@@ -93,6 +100,7 @@ class _Topics:
     def __init__(self, directories: Sequence[int]) -> None:
         self._directory_rows = directories
         self._names: dict[str, Uuid] = {}
+        self._topic_ids: set[Uuid] = set()
         self._topic_rows: list[int] = []
         self._columns: dict[str, list[Any]] = {name: [] for name in ("partition", *NUMBERS)}
         self._lists: dict[str, list[Sequence[int]]] = {name: [] for name in ("replicas", "isr", "elr", "lastKnownElr")}
@@ -103,15 +111,20 @@ class _Topics:
         """Adds a topic with its partitions."""
         named = {"name": topic.get("name"), "topicId": topic.get("topicId", str(ZERO_UUID))}
         try:
-            record: Any = from_json(TopicRecord, 0, named)
+            record: Any = _record(TopicRecord, named)
         except EncodeError as error:
             raise TableError(f"{place}.{error}") from None
         if unknown := topic.keys() - {"name", "topicId", "partitions"}:
             raise TableError(f"{place}: a topic has no {min(unknown)!r:.60}")
+        if not record.name:
+            raise TableError(f"{place}.name: a topic has a name, and this one is empty")
+        if record.topic_id != ZERO_UUID and record.topic_id in self._topic_ids:
+            raise TableError(f"{place}: topicId {record.topic_id} is given twice")
         if record.name in self._names:
             raise TableError(f"{place}: topic {record.name!r:.260} is given twice")
         row = len(self._names)
         self._names[record.name] = record.topic_id
+        self._topic_ids.add(record.topic_id)
         for at, (where, partition) in enumerate(_items(topic, "partitions", f"{place}.")):
             self._add_partition(partition, row, at, where)
 
