@@ -313,6 +313,18 @@ async def test_the_audit_log_names_the_clients_principal(tmp_path: Path) -> None
     ]
 
 
+@story
+async def test_the_audit_log_of_a_standby_has_refused_mutations(tmp_path: Path) -> None:
+    path, zookeeper = tmp_path / "audit", Zookeeper()
+    audit = AuditLog(path)
+    async with controller(zookeeper, audit) as server:
+        zookeeper.elected(1)
+        await until(lambda: not server.active.is_active)
+        await asked(server.port, MUTATIONS[4], 1)
+    audit.close()
+    assert [(each["principal"], each["outcome"]) for each in lines(path)] == [("User:ANONYMOUS", {"NOT_CONTROLLER": 1})]
+
+
 def named(name: str) -> bytes:
     """The header's tag with a principal's name."""
     return bytes([len(name) + 1]) + name.encode()

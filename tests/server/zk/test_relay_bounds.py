@@ -1,7 +1,7 @@
 """The bounds of what nodes of ZooKeeper mode pass on to each other: descriptors, connections, sizes of answers."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,16 +12,19 @@ from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.client_security import Security
 from kcore.net.server import RequestContext, serve
+from kcore.schema.api_versions import ApiVersion
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
+from kcore.schema.find_coordinator import FindCoordinatorRequest
 from kcore.server.zk_broker import document_forwarding, node_admin
 from kcore.server.zk_broker.document_forwarding import DocumentForwarding
 from kcore.server.zk_broker.node_admin import NodeAdmin
 from kcore.server.zk_node import relay as broker_relay
 from kcore.server.zk_node.document_routing import BUMPED
-from kcore.server.zk_node.relay import Address, BrokerRelay
+from kcore.server.zk_node.relay import CHECKED, Address, BrokerRelay
 from net.loops import context_in, raw_server, request_frame, settled, story, until
 from server.zk.test_document_routing import MUTATIONS, frame_of
 
+NEWEST = FindCoordinatorRequest.versions.highest
 DESCRIBE = request_frame(DescribeClusterRequest(), 0, 5)[4:]
 
 
@@ -44,6 +47,20 @@ async def test_a_relay_leaves_the_descriptors_of_files_alone(monkeypatch: pytest
             await relay.ask(context_in(DESCRIBE))
         await until(lambda: server.metrics.connections_opened == server.metrics.connections_closed)
         relay.forget(1)
+
+
+@pytest.mark.parametrize(("only", "newest"), [(CHECKED, NEWEST), (None, NEWEST + 1)])
+def test_a_request_whose_rights_are_checked_has_a_version_that_can_be_read(
+    only: Collection[str] | None, newest: int
+) -> None:
+    """A broker may have newer versions: their fields are not known, so neither is what they ask for."""
+
+    async def nobody() -> Sequence[Address]:
+        return []
+
+    relay = BrokerRelay(nobody, tuple, lambda: None, only=only)
+    theirs = ApiVersion(api_key=FindCoordinatorRequest.api_key, min_version=0, max_version=NEWEST + 1)
+    assert relay._relayed(theirs).highest == newest
 
 
 @story

@@ -28,10 +28,10 @@ class DocumentRequests:
     async def ask(self, context: RequestContext) -> bytes:
         """The response. DisconnectedError if the client has disconnected."""
         request, version = request_of(context, self._is_node), context.version
-        if not self._is_active():
-            return response_bytes(context, refused(request, version, Errors.NOT_CONTROLLER))
         name, address = client_of(context.header)
-        error = Errors.NONE if name is None else self._naming_refused(context, request)
+        error = Errors.NOT_CONTROLLER if not self._is_active() else Errors.NONE
+        if error is Errors.NONE and name is not None:
+            error = self._naming_refused(context, request)
         if error is not Errors.NONE:  # The audit log names the sender, because the name of the client is not trusted.
             response = refused(request, version, error)
             self._pipeline().ended(context, request, response)

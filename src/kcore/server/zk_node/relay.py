@@ -185,9 +185,12 @@ class BrokerRelay:
         return None
 
     def _relayed(self, theirs: ApiVersion) -> Versions:
-        """The versions of an API that can be relayed; with security only those that kcore can decode."""
+        """The versions of an API that can be relayed; only those that kcore can decode, if it must.
+
+        It must with security, and where it checks the clients' rights (`only`).
+        """
         lowest, highest = theirs.min_version, theirs.max_version
-        if self._security is not None:
+        if self._security is not None or self._only is not None:
             known = REQUESTS[theirs.api_key].versions
             lowest, highest = max(lowest, known.lowest), min(highest, known.highest)
         return Versions(lowest, highest)
