@@ -75,6 +75,8 @@ def what_if_of_dump() -> WhatIf:
         (["--each", "rack"], "--each rack: no live broker has a rack"),
         (["--pairs", "--restart-plan"], "--pairs and --restart-plan: ask one question at a time"),
         (["--release", "9"], "no level '9'"),
+        (["--release", ""], "no level ''"),
+        (["--min-isr", str(2**31)], "'--min-isr'"),
         (["--master", "local[*]"], "--master is for --pairs"),
         (["--scenarios", "nowhere.json"], "nowhere.json"),
         (["--reassignment", "nowhere.json"], "nowhere.json"),
@@ -94,6 +96,12 @@ def test_bad_options_get_one_line(options: list[str], text: str) -> None:
         ("--scenarios", '{"scenarios": [{"brokrs": [1]}]}', "unknown key 'brokrs'; did you mean 'brokers'?"),
         ("--scenarios", '{"scenarios": [{"brokers": 1}]}', "scenario 1: brokers is a list, not 1"),
         ("--scenarios", '{"scenarios": [{}]}', "scenario 1: nothing is lost"),
+        ("--scenarios", '{"scenarios": [{"brokers": [99]}]}', "f.json: no broker 99 in the cluster"),
+        (
+            "--scenarios",
+            '{"scenarios": [{"brokers": [1], "name": "\\ud800"}]}',
+            "f.json: scenario 1: a rack and the name",
+        ),
         ("--reassignment", "[", "the reassignment is not JSON"),
         ("--reassignment", "{}", "a reassignment is JSON of the form"),
         ("--reassignment", '{"version": 2, "partitions": [1]}', "the version of a reassignment is 1, not 2"),
@@ -102,7 +110,11 @@ def test_bad_options_get_one_line(options: list[str], text: str) -> None:
             '{"partitions": [{"topic": "x", "partition": 0, "replicas": [1, 1]}]}',
             "different replicas",
         ),
-        ("--reassignment", '{"partitions": [{"topic": "x", "partition": 0, "replicas": [1]}]}', "names topic 'x'"),
+        (
+            "--reassignment",
+            '{"partitions": [{"topic": "x", "partition": 0, "replicas": [1]}]}',
+            "f.json: the reassignment names",
+        ),
     ],
 )
 def test_bad_files_get_one_line(option: str, given: str, text: str, tmp_path: Path) -> None:

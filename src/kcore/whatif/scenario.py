@@ -40,6 +40,8 @@ class Scenario:
         texts = _listed("racks", racks)
         if wrong := [each for each in (*texts, name) if not isinstance(each, str)]:
             raise ArgumentError(f"a rack and the name of a scenario are texts, not {wrong[0]!r:.60}")
+        if wrong := [each for each in (*texts, name) if not _is_utf8(each)]:
+            raise ArgumentError(f"a rack and the name of a scenario are UTF-8, and {wrong[0]!r:.60} is not")
         try:
             uuids = tuple(Uuid(each) for each in _listed("directories", directories))
         except EncodeError as error:
@@ -120,6 +122,11 @@ def _parsed(entry: Any, number: int) -> Scenario:
         raise ArgumentError(f"scenario {number}: {error}") from None
 
 
+def _is_utf8(text: str) -> bool:
+    """False for a text with a lone surrogate, which JSON can name and no file can hold."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def _listed(name: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, (str, bytes)):
         raise ArgumentError(f"{name} are a list, not {given!r:.60}")
@@ -133,7 +140,7 @@ def _broker_row(brokers: BrokerTable, broker_id: int) -> int:
     if broker_id not in brokers:
         known = sorted(brokers)
         some = ", ".join(map(str, known[:10])) + (", ..." if len(known) > 10 else "")
-        raise TableError(f"no broker {broker_id} in the cluster; there are {some or 'none'}")
+        raise TableError(f"no broker {broker_id!r:.40} in the cluster; there are {some or 'none'}")
     return brokers.row(broker_id)
 
 

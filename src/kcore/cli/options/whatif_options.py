@@ -29,7 +29,7 @@ Release = Annotated[str | None, typer.Option(help="The rules that decide, such a
 Unclean = Annotated[
     bool | None, typer.Option("--unclean/--clean", help="unclean.leader.election.enable of all topics.")
 ]
-MinIsr = Annotated[int | None, typer.Option(min=1, help="min.insync.replicas of all topics.")]
+MinIsr = Annotated[int | None, typer.Option(min=1, max=2**31 - 1, help="min.insync.replicas of all topics.")]
 Master = Annotated[str | None, typer.Option(help="Ask about pairs on Spark, at this master URL.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Write Parquet, JSON lines and a report.")]
 Json = Annotated[bool, typer.Option("--json", help="One line of JSON per row.")]

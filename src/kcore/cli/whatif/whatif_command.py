@@ -1,5 +1,7 @@
 """`kcore whatif`: reads the options and a cluster, answers a question, prints and writes the answer."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -91,9 +93,12 @@ def command(
     folder = None if out is None else results_directory(out, "whatif", overwrite)
     try:
         found = cluster_in(source, command_config)
-        asked = what_if(found.image, release=release or found.release, unclean=unclean, min_isr=min_isr)
+        asked = what_if(
+            found.image, release=found.release if release is None else release, unclean=unclean, min_isr=min_isr
+        )
         if reassignment is not None:
-            asked = asked.after_reassignment(_text(reassignment))
+            with _named(reassignment):
+                asked = asked.after_reassignment(_text(reassignment))
         answer, gathered = _answer(asked, question, spark)
     except (KcoreError, OSError) as error:
         fail(str(error))
@@ -116,6 +121,15 @@ def _checked_kind(each: str | None) -> str | None:
     return each
 
 
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """A context for the use of a file: an error about its content ends the command with a line that names the file."""
+    try:
+        yield
+    except KcoreError as error:
+        fail(str(error) if str(path) in str(error) else f"{path}: {error}")
+
+
 def _text(path: Path) -> str:
     return read_text(path, MOST_CLUSTER_FILE)
 
@@ -130,11 +144,9 @@ def _answer(asked: WhatIf, question: Question, spark: SparkSettings | None) -> t
     if question.scenario is not None:
         return outcomes_answer(asked, [asked.outcome(question.scenario)]), _ALL
     if question.scenarios is not None:
-        try:
+        with _named(question.scenarios):
             listed = parse_scenarios(_text(question.scenarios))
-        except KcoreError as error:
-            fail(f"{question.scenarios}: {error}")
-        return outcomes_answer(asked, [asked.outcome(each) for each in listed]), _ALL
+            return outcomes_answer(asked, [asked.outcome(each) for each in listed]), _ALL
     kind = question.each or EACH[0]
     each = dict(zip(EACH, (asked.each_broker, asked.each_rack, asked.each_directory), strict=True))
     if not (outcomes := each[kind]()):
