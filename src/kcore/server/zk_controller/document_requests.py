@@ -29,7 +29,7 @@ class DocumentRequests:
         """The response. DisconnectedError if the client has disconnected."""
         request, version = request_of(context, self._is_node), context.version
         name, address = client_of(context.header)
-        error = Errors.NOT_CONTROLLER if not self._is_active() else Errors.NONE
+        error = Errors.NONE if self._is_active() else Errors.NOT_CONTROLLER
         if error is Errors.NONE and name is not None:
             error = self._naming_refused(context, request)
         if error is not Errors.NONE:  # The audit log names the sender, because the name of the client is not trusted.
