@@ -62,7 +62,7 @@ def test_a_question_after_a_reassignment(tmp_path: Path) -> None:
 def what_if_of_dump() -> WhatIf:
     from kcore.cli.files.cluster_file import cluster_in
 
-    return what_if(cluster_in(str(DUMP)).image, release="3.9.1")
+    return what_if(cluster_in(str(DUMP)).image)
 
 
 @pytest.mark.parametrize(

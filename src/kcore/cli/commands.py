@@ -88,7 +88,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "anonymize": Command(
         "files.anonymize_command",
-        "Write a cluster's shape without its names: tokens replace names, hosts, principals, ids and texts.",
+        "Write a cluster's shape without its names: pseudonyms replace names, hosts, principals, ids and texts.",
     ),
     "whatif": Command(
         "whatif.whatif_command",

@@ -21,6 +21,16 @@ from kcore.wire.column_codec import decode_columns
 _MOST_TAGGED_BYTES: Final = 1024  # A request header's tagged fields have at most so many.
 
 
+def is_dump(head: bytes) -> bool:
+    """True if a file begins as a ZooKeeper dump, whose first line is the path of a znode."""
+    return head.startswith(b"/")
+
+
+def is_shape(head: bytes) -> bool:
+    """True if a file begins as JSON does."""
+    return head.lstrip().startswith(b"{")
+
+
 def image_of_path(path: Path) -> ClusterImage:
     """The cluster in a file or folder. KcoreError or OSError if there is none."""
     if path.is_dir() or SEGMENT_NAME.fullmatch(path.name) or path.name.endswith(SUFFIX):
@@ -33,12 +43,12 @@ def image_of_file(content: bytes) -> ClusterImage:
     if (kind := file_of_zookeeper(content)) is not None:
         raise ClusterFileError(f"it is {kind}")
     try:
-        if content.lstrip()[:1] == b"{":
+        if is_shape(content):
             return image_of(parse_shape(content.decode()))
-        if content.startswith(b"/"):
+        if is_dump(content):
             return image_of_znodes(parse_znodes(content.decode()))
     except (KcoreError, UnicodeDecodeError) as error:
-        kind = "ZooKeeper dump" if content.startswith(b"/") else "shape file"
+        kind = "ZooKeeper dump" if is_dump(content) else "shape file"
         raise ClusterFileError(f"not a valid {kind}: {error}") from None
     try:
         return ClusterImage(_table_of_request(content))
@@ -64,9 +74,8 @@ def _header_size(request: bytes, header_version: int) -> int:
     """The size of a request's header."""
     client_id = int.from_bytes(request[8:10], "big", signed=True)
     size = 10 + max(0, client_id)
-    for end in range(
-        size, min(len(request), size + _MOST_TAGGED_BYTES)
-    ):  # From version 2 on, tagged fields may follow.
+    # From version 2 on, tagged fields may follow.
+    for end in range(size, min(len(request), size + _MOST_TAGGED_BYTES)):
         try:
             decode("RequestHeader", header_version, request[:end])
         except DecodeError:

@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 import numpy as np
 
@@ -169,12 +170,8 @@ async def _directories(connection: Connection, broker_id: int) -> _Replicas:
 
 
 def _directory_id(broker_id: int, path: str) -> Uuid:
-    digest = bytearray(hashlib.blake2b(f"{broker_id}\0{path}".encode(), digest_size=16).digest())
-    digest[6], digest[8] = (
-        digest[6] & 0x0F | 0x40,
-        digest[8] & 0x3F | 0x80,
-    )  # A random UUID's (RFC 9562): never reserved.
-    return Uuid(bytes(digest))
+    digest = hashlib.blake2b(f"{broker_id}\0{path}".encode(), digest_size=16).digest()
+    return Uuid(UUID(bytes=digest, version=4))  # Version 4 is never a reserved id.
 
 
 def _check(code: int, request: str, connection: Connection) -> None:

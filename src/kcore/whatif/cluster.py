@@ -9,6 +9,7 @@ import numpy as np
 from kcore.constants import NO_BROKER_ROW
 from kcore.errors import ArgumentError, TableError
 from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.column_list import NO_TOPIC
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.releases.known import ZOOKEEPER_RELEASE
@@ -95,9 +96,9 @@ def cluster_of(
 ) -> Cluster:
     """The cluster of an image or a table; arguments that are None are the image's own.
 
-    A table has no rules or settings of its own. They are those of ZooKeeper mode, 3.9.1: no unclean elections,
-    min.insync.replicas 1. `release`: a level of `kcore.replication.levels`. ArgumentError, LevelError or TableError for
-    other values.
+    A table, and an image without a metadata.version, has the rules of ZooKeeper mode, 3.9.1. A table has no settings:
+    no unclean elections, min.insync.replicas 1. `release`: a level of `kcore.replication.levels`. ArgumentError,
+    LevelError or TableError for other values.
     """
     for name, given in (("unclean", unclean), ("elr", elr)):
         if not (given is None or isinstance(given, bool)):
@@ -110,7 +111,10 @@ def cluster_of(
         return Cluster(source, rules, kraft_elections.settings_of(source, rules, unclean, least, bool(elr)))
     if not isinstance(source, ClusterImage):
         raise ArgumentError(f"a cluster is a PartitionTable or a ClusterImage, not {type(source).__name__}")
-    rules = level_of(level_of_cluster(source) if release is None else release)
+    if release is None:
+        rules = level_of(level_of_cluster(source) if FEATURE_NAME in source.features else ZOOKEEPER_RELEASE)
+    else:
+        rules = level_of(release)
     return Cluster(source.table, rules, settings_of_cluster(source, rules, unclean, min_isr, elr))
 
 

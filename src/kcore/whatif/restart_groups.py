@@ -30,11 +30,6 @@ class Division(NamedTuple):
     groups: Groups
     fewest: int  # No division has fewer groups.
 
-    @property
-    def is_optimal(self) -> bool:
-        """True if the number of groups is proved to be the least."""
-        return len(self.groups) == self.fewest
-
 
 class Capacities(NamedTuple):
     """How many of some brokers may be down together: c different constraints over broker rows."""

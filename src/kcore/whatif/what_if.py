@@ -104,8 +104,8 @@ def what_if(
 ) -> WhatIf:
     """Asks what the loss of brokers, racks or log directories would do to a cluster; nothing is changed.
 
-    For a ClusterImage, arguments that are None are the image's own. For a PartitionTable they are 3.9.1 in ZooKeeper
-    mode, no unclean elections, min.insync.replicas 1.
+    For a ClusterImage, arguments that are None are the image's own; without a metadata.version its rules are 3.9.1 in
+    ZooKeeper mode. For a PartitionTable they are 3.9.1 in ZooKeeper mode, no unclean elections, min.insync.replicas 1.
 
     - `release`: the rules that decide, such as "4.3.1" or "3.9-IV0@3.9.1"; "3.9.1" is ZooKeeper mode.
     - `unclean`: unclean.leader.election.enable of all topics.

@@ -42,7 +42,7 @@ ISSUED = "issueTimestampMs"  # For a token: the time of the request. Its other t
 # Beside what a step says: the table does not know in which order a topic's partitions began to move.
 NESTED = {"ListPartitionReassignments": ("response.topics[*].partitions",)}
 MASKED = frozenset({"uuid", "token", "timestamp", "message"})
-OF_THE_NODE = frozenset(  # No handler of the controller decides these: raft's requests, and those that nobody serves.
+OF_THE_NODE = frozenset(  # APIs without a handler of the controller: the raft node answers them, or no server does.
     {
         *("AddRaftVoter", "RemoveRaftVoter", "UpdateRaftVoter", "DescribeQuorum", "ApiVersions", "Fetch", "Envelope"),
         *("SaslHandshake", "SaslAuthenticate", "ControlledShutdown", "Metadata", "DescribeClientQuotas"),

@@ -1,4 +1,4 @@
-"""An anonymous shape has no text of the original, and the same structure; equal keys give equal tokens."""
+"""An anonymous shape has no text of the original, and the same structure; equal keys give equal pseudonyms."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ KEY = bytes(range(KEY_BYTES))
 SAMPLES = DATA / "samples"
 LOGS = [SAMPLES / "kraft43/controller-3003", SAMPLES / "kraft39/00000000000000000000.log", *SAMPLES.glob("kraft44/*")]
 DUMPS = sorted(SAMPLES.glob("zk39-scenario/*.zk.txt"))
-LETTERS = "ghijklmnopqrstuvwxyzQXZ"  # A token has hexadecimal digits only.
+LETTERS = "ghijklmnopqrstuvwxyzQXZ"  # A pseudonym has hexadecimal digits only.
 
 
 def add_topic(image: ClusterImage, random: Random, text: Callable[..., str], users: list[str]) -> None:
@@ -161,7 +161,7 @@ def test_brokers_are_numbered_in_their_order() -> None:
     assert [state.leader - 1000 for state in before] == [state.leader for state in after]
 
 
-def test_the_key_decides_the_tokens() -> None:
+def test_the_key_decides_the_pseudonyms() -> None:
     given = shape_of(cluster(Random(2))[0])
     assert anonymized(given, KEY) == anonymized(json.loads(json.dumps(given)), KEY)
     other = anonymized(given, bytes(KEY_BYTES))

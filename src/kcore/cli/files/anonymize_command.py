@@ -1,4 +1,4 @@
-"""`kcore anonymize`: writes a cluster's shape with tokens in place of names, so that it can leave the company."""
+"""`kcore anonymize`: writes a cluster's shape with pseudonyms in place of names, so that it can leave the company."""
 
 import secrets
 from os.path import realpath
@@ -33,9 +33,10 @@ def command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it exists.")] = False,
     command_config: CommandConfigOption = None,
 ) -> None:
-    """Write a cluster's shape without its names: tokens replace names, hosts, principals, ids and texts.
+    """Write a cluster's shape without its names: pseudonyms replace names, hosts, principals, ids and texts.
 
-    Sizes and structure stay. The same key gives the same tokens; keep the key to yourself. Exit code: 0 good, 2 usage.
+    Sizes and structure stay. The same key gives the same pseudonyms; keep the key to yourself. Exit code: 0 good,
+    2 usage.
     """
     raise typer.Exit(
         run(source, out, key or out.with_name(out.name + KEY_SUFFIX), keep_broker_ids, overwrite, command_config)

@@ -7,16 +7,13 @@ from kcore.cli.console import say
 from kcore.errors import StorageError
 from kcore.measure.report.exits import Exit
 from kcore.metadata.image.image import ClusterImage
-from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.newer_records import SkippedRecords
-from kcore.releases.known import ZOOKEEPER_RELEASE
+from kcore.sources.cluster_files import is_dump, is_shape
 from kcore.sources.load import is_running, load_cluster
 from kcore.storage.files import is_there, open_reader
 from kcore.storage.raft.metadata_log import load_metadata
 from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 
-DUMP_BEGINS: Final = b"/"  # The first line of a ZooKeeper dump is the path of a znode.
-SHAPE_BEGINS: Final = b"{"
 SOURCES: Final = (
     "A log directory, a metadata log's folder or segment, a snapshot, a ZooKeeper dump, a shape file, "
     "zk://HOST:PORT,.../CHROOT, or HOST:PORT,... of brokers."
@@ -29,11 +26,6 @@ class ClusterFile(NamedTuple):
     image: ClusterImage
     problem: str
     newer: SkippedRecords
-
-    @property
-    def release(self) -> str | None:
-        """The release of ZooKeeper mode for a cluster without a metadata.version; otherwise None."""
-        return None if FEATURE_NAME in self.image.features else ZOOKEEPER_RELEASE
 
     def report(self) -> Exit:
         """Prints what could not be read; exit code 1 if there is anything."""
@@ -57,7 +49,7 @@ def cluster_in(source: str, command_config: Path | None = None) -> ClusterFile:
             head = file.read(HEAD_BYTES)
         if (kind := foreign_kind(head)) is not None:
             raise StorageError(f"{path}: it is {kind}")
-        if head.startswith(DUMP_BEGINS) or head.lstrip().startswith(SHAPE_BEGINS):
+        if is_dump(head) or is_shape(head):
             return ClusterFile(load_cluster(path), "", SkippedRecords())
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:

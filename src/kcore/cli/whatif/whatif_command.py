@@ -93,9 +93,7 @@ def command(
     folder = None if out is None else results_directory(out, "whatif", overwrite)
     try:
         found = cluster_in(source, command_config)
-        asked = what_if(
-            found.image, release=found.release if release is None else release, unclean=unclean, min_isr=min_isr
-        )
+        asked = what_if(found.image, release=release, unclean=unclean, min_isr=min_isr)
         if reassignment is not None:
             with _named(reassignment):
                 asked = asked.after_reassignment(_text(reassignment))

@@ -121,7 +121,6 @@ class StormPlan:
             "a controller refuses a request of more than 10,000 records as a whole",
         )
         _must(0 <= self.racks <= min(self.brokers), f"--racks {self.racks} is not from 0 to the smallest --brokers")
-        _must(self.controllers in (1, 3), f"--controllers {self.controllers} is neither 1 nor 3")
         _must(self.metadata in METADATA, f"--metadata {self.metadata} is neither full nor count")
         _must(0.05 <= self.heartbeat_s <= 8, f"--heartbeat-s {self.heartbeat_s:g} is not from 0.05 to 8, within a "
               "session of 9 s")  # fmt: skip
@@ -131,7 +130,7 @@ class StormPlan:
         _must(0 <= self.lost_replicas <= held, f"--lost-replicas {self.lost_replicas} is not from 0 to {held:,}, the "
               "fewest replicas of a broker at a size of this plan")  # fmt: skip
         _must(0 <= self.seed <= MOST_SEED, f"--seed {self.seed} is not from 0 to {MOST_SEED}")
-        _must(self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG", f"--heap {self.heap!r} is no size such as 2g")
+        check_processes(self.controllers, self.heap)
 
     def _check_running(self) -> None:
         """Checks the options for controllers that run already."""
@@ -214,6 +213,12 @@ class StormPlan:
 
 def _toml(value: Any) -> str:
     return json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def check_processes(controllers: int, heap: str) -> None:
+    """PlanError for a number of controllers, or a heap, that no target can be started with."""
+    _must(controllers in (1, 3), f"--controllers {controllers} is neither 1 nor 3")
+    _must(heap[:-1].isdecimal() and heap[-1:] in "kmgKMG", f"--heap {heap!r} is no size such as 2g")
 
 
 def _must(so: bool, otherwise: str) -> None:

@@ -6,7 +6,7 @@ JSON, and `image_of` applies them as records. docs/guides/your-cluster.md docume
 
 - `shape_writer`: an image as a document, and a document as text.
 - `shape_reader`: a text as a document, and a document as an image; checks every value.
-- `anonymous`: a document in which tokens replace all names, hosts, principals and ids.
+- `anonymous`: a document in which pseudonyms replace all names, hosts, principals and ids.
 """
 
 from typing import Any, Final, TypeAlias

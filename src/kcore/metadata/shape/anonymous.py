@@ -1,14 +1,15 @@
-"""Replaces all names, hosts, principals, ids and texts of a shape by tokens, and keeps its sizes and structure.
+"""Replaces all names, hosts, principals, ids and texts of a shape by pseudonyms, and keeps its sizes and structure.
 
-A token is a keyed hash of the text, in hexadecimal digits: equal texts have equal tokens, and a token has the length of
-its text. Nobody without the key can compute a token. Kept are numbers, Kafka's own names, and the words in Kafka's
-tables of settings.
+A pseudonym is a keyed hash of the text, in hexadecimal digits. Equal texts have equal pseudonyms, as long as the text.
+Nobody without the key can compute a pseudonym. Numbers, Kafka's own names and the words in Kafka's tables of settings
+stay.
 """
 
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from kcore.constants import INTERNAL_TOPICS, METADATA_TOPIC, METADATA_VERSION
 from kcore.metadata.acl_codes import RESOURCE_TYPES
@@ -41,7 +42,7 @@ _USER: Final = next(code for code, name in RESOURCE_TYPES.items() if name == "US
 
 
 def anonymized(document: Document, key: bytes, *, keep_broker_ids: bool = False) -> Document:
-    """The document with tokens; brokers are numbered from 1 in the order of their ids, or keep their ids."""
+    """The document with pseudonyms; brokers are numbered from 1 in the order of their ids, or keep their ids."""
     return _Anonymizer(document, key, keep_broker_ids).document()
 
 
@@ -65,7 +66,7 @@ def _names(document: Document) -> Iterator[str]:
 
 
 class _Anonymizer:
-    """Makes the tokens of one document, each text's token once."""
+    """Makes the pseudonyms of one document, each text's pseudonym once."""
 
     def __init__(self, document: Document, key: bytes, keep_broker_ids: bool) -> None:
         self._given, self._key = document, key
@@ -76,9 +77,9 @@ class _Anonymizer:
         ids = sorted(broker["brokerId"] for broker in document["brokers"])
         self._brokers = {each: each if keep_broker_ids else at for at, each in enumerate(ids, start=1)}
         self._broker_names = {str(each): str(to) for each, to in self._brokers.items()}
-        self._tokens: dict[str, str] = {}
+        self._pseudonyms: dict[str, str] = {}
         self._used: set[str] = set()
-        for each in sorted(texts):  # In this order, so that the tokens of short texts do not depend on places.
+        for each in sorted(texts):  # In this order, so that the pseudonyms of short texts do not depend on places.
             self._make(each)
 
     def document(self) -> Document:
@@ -90,12 +91,12 @@ class _Anonymizer:
             "brokers": [self._broker(each) for each in given["brokers"]],
             "topics": [self._topic(each) for each in given["topics"]],
             "features": [
-                self._with(each, name=_kept_or(each["name"], _FEATURES, self._token)) for each in given["features"]
+                self._with(each, name=_kept_or(each["name"], _FEATURES, self._pseudonym)) for each in given["features"]
             ],
             "configs": [self._config(each) for each in given["configs"]],
             "quotas": [self._quota(each) for each in given["quotas"]],
             "acls": [self._acl(each) for each in given["acls"]],
-            "scram": [self._with(each, name=self._token(each["name"])) for each in given["scram"]],
+            "scram": [self._with(each, name=self._pseudonym(each["name"])) for each in given["scram"]],
         }
 
     @staticmethod
@@ -107,24 +108,26 @@ class _Anonymizer:
         if "endPoints" not in broker:
             return found
         rack = broker.get("rack")
-        found["rack"] = None if rack is None else self._token(rack)
+        found["rack"] = None if rack is None else self._pseudonym(rack)
         found["incarnationId"] = self._uuid(broker["incarnationId"])
         for name in ("logDirs", "cordonedLogDirs"):
             if broker.get(name):
                 found[name] = [self._uuid(each) for each in broker[name]]
         found["endPoints"] = [
             self._with(
-                each, name=_kept_or(each["name"], SECURITY_PROTOCOLS, self._token), host=self._token(each["host"])
+                each,
+                name=_kept_or(each["name"], SECURITY_PROTOCOLS, self._pseudonym),
+                host=self._pseudonym(each["host"]),
             )
             for each in broker["endPoints"]
         ]
         found["features"] = [
-            self._with(each, name=_kept_or(each["name"], _FEATURES, self._token)) for each in broker["features"]
+            self._with(each, name=_kept_or(each["name"], _FEATURES, self._pseudonym)) for each in broker["features"]
         ]
         return found
 
     def _topic(self, topic: Document) -> Document:
-        found = self._with(topic, name=self._token(topic["name"]))
+        found = self._with(topic, name=self._pseudonym(topic["name"]))
         if "topicId" in topic:
             found["topicId"] = self._uuid(topic["topicId"])
         found["partitions"] = [self._partition(each) for each in topic["partitions"]]
@@ -144,56 +147,57 @@ class _Anonymizer:
         is_broker = config["resourceType"] in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
         return self._with(
             config,
-            resourceName=self._broker_names.get(resource) or self._token(resource)
+            resourceName=self._broker_names.get(resource) or self._pseudonym(resource)
             if is_broker
-            else self._token(resource),
-            name=_kept_or(name, _SETTINGS, self._token),
-            value=value if value is None or _is_public_value(config) else self._token(value),
+            else self._pseudonym(resource),
+            name=_kept_or(name, _SETTINGS, self._pseudonym),
+            value=value if value is None or _is_public_value(config) else self._pseudonym(value),
         )
 
     def _quota(self, quota: Document) -> Document:
         entity = [
             self._with(
                 each,
-                entityType=_kept_or(each["entityType"], _ENTITIES, self._token),
-                entityName=None if each["entityName"] is None else self._token(each["entityName"]),
+                entityType=_kept_or(each["entityType"], _ENTITIES, self._pseudonym),
+                entityName=None if each["entityName"] is None else self._pseudonym(each["entityName"]),
             )
             for each in quota["entity"]
         ]
-        return self._with(quota, entity=entity, key=_kept_or(quota["key"], _QUOTAS, self._token))
+        return self._with(quota, entity=entity, key=_kept_or(quota["key"], _QUOTAS, self._pseudonym))
 
     def _acl(self, acl: Document) -> Document:
         is_user = acl["resourceType"] == _USER
-        resource = self._principal(acl["resourceName"]) if is_user else self._token(acl["resourceName"])
+        resource = self._principal(acl["resourceName"]) if is_user else self._pseudonym(acl["resourceName"])
         return self._with(
             acl,
             id=self._uuid(acl["id"]),
             resourceName=resource,
             principal=self._principal(acl["principal"]),
-            host=self._token(acl["host"]),
+            host=self._pseudonym(acl["host"]),
         )
 
     def _principal(self, principal: str) -> str:
         kind, colon, name = principal.partition(":")
-        return f"{kind}:{self._token(name)}" if colon and kind == "User" else self._token(principal)
+        return f"{kind}:{self._pseudonym(name)}" if colon and kind == "User" else self._pseudonym(principal)
 
-    def _token(self, text: str) -> str:
-        """The token of a text; names that Kafka gives are kept."""
+    def _pseudonym(self, text: str) -> str:
+        """The pseudonym of a text; names that Kafka gives are kept."""
         if _is_public(text):
             return text
-        return self._tokens.get(text) or self._make(text)
+        return self._pseudonyms.get(text) or self._make(text)
 
     def _make(self, text: str) -> str:
         size, tries = len(text.encode()), 0
         while True:
-            token = self._digits(text, size, tries)
-            if token not in self._used and token != text and not any(each in token for each in self._hexadecimal):
+            pseudonym = self._digits(text, size, tries)
+            is_name = pseudonym == text or any(each in pseudonym for each in self._hexadecimal)
+            if pseudonym not in self._used and not is_name:
                 break
             tries += 1
-            size += tries % 64 == 0  # All tokens of this length may be in use.
-        self._used.add(token)
-        self._tokens[text] = token
-        return token
+            size += tries % 64 == 0  # All pseudonyms of this length may be in use.
+        self._used.add(pseudonym)
+        self._pseudonyms[text] = pseudonym
+        return pseudonym
 
     def _digits(self, text: str, size: int, tries: int) -> str:
         seed = hashlib.blake2b(f"{tries} {text}".encode(), key=self._key, digest_size=32).digest()
@@ -204,9 +208,8 @@ class _Anonymizer:
         if is_reserved_directory(uuid):
             return text
         for tries in range(1 << 20):
-            made = bytearray(hashlib.blake2b(b"%d" % tries + uuid, key=self._key, digest_size=16).digest())
-            made[6], made[8] = made[6] & 0x0F | 0x40, made[8] & 0x3F | 0x80  # As a random UUID (RFC 9562).
-            found = str(Uuid(bytes(made)))
+            digest = hashlib.blake2b(b"%d" % tries + uuid, key=self._key, digest_size=16).digest()
+            found = str(Uuid(UUID(bytes=digest, version=4)))
             if not self._names_in(found):
                 return found
         raise AssertionError("every id has a name of the cluster in its text")
@@ -216,8 +219,8 @@ class _Anonymizer:
         return any(text[at : at + size] in self._texts for size in sizes for at in range(len(text) - size + 1))
 
 
-def _kept_or(name: str, known: Iterable[str], token: Any) -> str:
-    return name if name in known else token(name)
+def _kept_or(name: str, known: Iterable[str], pseudonym: Any) -> str:
+    return name if name in known else pseudonym(name)
 
 
 def _is_public(text: str) -> bool:
@@ -238,7 +241,7 @@ def summary(before: Document, after: Document) -> dict[str, str]:
     names = {
         name: [[each["name"] for each in found[name]] for found in (before, after)] for name in ("topics", "scram")
     }
-    own = [name for name, token in zip(*names["topics"], strict=True) if name == token]
+    own = [name for name, pseudonym in zip(*names["topics"], strict=True) if name == pseudonym]
     pairs = list(zip(before["configs"], after["configs"], strict=True))
     values = sum(one["value"] == other["value"] for one, other in pairs)
     replaced = {

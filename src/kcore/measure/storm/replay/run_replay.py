@@ -34,6 +34,7 @@ from kcore.measure.storm.replay.recording import Recording
 from kcore.measure.storm.replay.schedule import Subject, schedule, subjects_of
 from kcore.measure.storm.replay.trace import trace_of
 from kcore.measure.storm.run_security import RunSecurity, read_client
+from kcore.measure.storm.storm_plan import check_processes
 from kcore.measure.storm.targets import started
 from kcore.metadata.image.image import ClusterImage
 from kcore.types import Int64s
@@ -64,12 +65,9 @@ class ReplayOptions:
 
     def check(self) -> None:
         """PlanError for the first impossible option."""
-        if self.controllers not in (1, 3):
-            raise PlanError(f"--controllers {self.controllers} is neither 1 nor 3")
+        check_processes(self.controllers, self.heap)
         if self.session_timeout_ms and not 1_000 <= self.session_timeout_ms <= _MOST_SESSION_MS:
             raise PlanError(f"--session-timeout {self.session_timeout_ms} is not from 1000 to {_MOST_SESSION_MS}")
-        if not (self.heap[:-1].isdecimal() and self.heap[-1:] in "kmgKMG"):
-            raise PlanError(f"--heap {self.heap!r} is no size such as 2g")
 
     @property
     def session_ms(self) -> int:
