@@ -100,7 +100,9 @@ class BuildExt(build_ext):
 
 
 # Debug symbols, which most builds of Python ask for, would be four fifths of the package. Own $CFLAGS stay as they are.
-FLAGS = ["-O3"] if os.environ.get("CFLAGS") else ["-O3", "-g0"]
+OWN = os.environ.get("CFLAGS", "").split()
+FLAGS = [] if any(flag.startswith("-O") for flag in OWN) else ["-O3"]
+FLAGS += [] if OWN else ["-g0"]
 kernels = [
     Extension(".".join(source.with_suffix("").parts[1:]), [str(source)], extra_compile_args=FLAGS)
     for source in sorted(KERNELS.rglob("*.pyx"))
