@@ -110,6 +110,7 @@ def record_batches(given: Input) -> str:
     except kcore.DecodeError as error:
         return refused(error, len(given.data))
     assert len(records.decompressed) <= MOST_BYTES
+    records.to_arrow().validate()
     built = encode_batches(records, codec="none")
     assert encode_batches(kcore.wire.decode_records(built)) == built
     return "read"

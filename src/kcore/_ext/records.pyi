@@ -49,8 +49,20 @@ def encode(
     buffers: Sequence[ReadableBuffer],
     level: int | None,
 ) -> bytes:
-    """Batches built from 9, 8 and 4 columns of int64 (`kcore.wire.record_building`) over two buffers of bytes.
-    ValueError names the row that cannot be written.
+    """Batches built from 9, 8 and 4 columns of int64 (`kcore.wire.record_building`) over buffers of bytes.
+
+    The position of a span counts the bytes of all buffers before its own. ValueError names the row that cannot be
+    written.
+    """
+
+def gather(
+    buffers: Sequence[ReadableBuffer], offsets: ReadableBuffer, lengths: ReadableBuffer
+) -> tuple[memoryview | None, int, memoryview, memoryview]:
+    """Copies spans of bytes into the buffers of an Arrow array of type binary or string.
+
+    `offsets` (int64) count the bytes of all `buffers`; `lengths` are int32, and negative for null. Returns the validity
+    bitmap (None without nulls), the number of nulls, the offsets (int32), and the values. ValueError for a span outside
+    the buffers, with its row, and for 2 GiB of values or more.
     """
 
 def validate(

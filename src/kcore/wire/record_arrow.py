@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from kcore._ext import records as kernel
 from kcore.extras import needs
 from kcore.types import Int32s, Int64s
 from kcore.wire.record_batch import CONTROL
@@ -14,7 +14,8 @@ from kcore.wire.records import Records, control_name
 with needs("arrow"):
     import pyarrow as pa
 
-BYTES_AT_ONCE: Final = 8 << 20  # The most bytes of keys and values in a batch; a larger record is a batch of its own.
+# The most bytes of keys, values and headers in a batch; a larger record is a batch of its own.
+BYTES_AT_ONCE: Final = 8 << 20
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 RECORD_SCHEMA = pa.schema(
@@ -38,13 +39,22 @@ def reader(records: Records) -> pa.RecordBatchReader:
 
 
 def _batches(records: Records) -> Iterator[pa.RecordBatch]:
-    sizes = np.maximum(records.key_length, 0).astype(np.int64) + np.maximum(records.value_length, 0)
-    ends, first = np.cumsum(sizes), 0
+    ends, first = ends_of(records), 0
     while first < len(records):
         done = int(ends[first - 1]) if first else 0
         end = max(first + 1, int(np.searchsorted(ends, done + BYTES_AT_ONCE, "right")))
         yield pa.RecordBatch.from_arrays(record_columns(records, first, end), schema=RECORD_SCHEMA)
         first = end
+
+
+def ends_of(records: Records) -> Int64s:
+    """The bytes of the keys, values and headers of each record and all records before it."""
+    sizes = np.maximum(records.key_length, 0).astype(np.int64) + np.maximum(records.value_length, 0)
+    ends: Int64s = np.cumsum(sizes)
+    if len(records.header_key_length):
+        of_headers = records.header_key_length.astype(np.int64) + np.maximum(records.header_value_length, 0)
+        ends += np.concatenate([[0], np.cumsum(of_headers)])[records.header_end]
+    return ends
 
 
 def record_columns(
@@ -53,25 +63,29 @@ def record_columns(
     """These columns of RECORD_SCHEMA for the records [first, end); other columns are not copied."""
     rows = slice(first, end)
     batch = records.batch[rows]
-    is_control__r = (records.batches.attributes[batch] & CONTROL) != 0
     made: dict[str, Callable[[], Any]] = {
         "batchPosition": lambda: pa.array(records.batches.position[batch]),
         "partitionLeaderEpoch": lambda: pa.array(records.batches.partition_leader_epoch[batch]),
         "offset": lambda: pa.array(records.offset[rows]),
         "timestamp": lambda: pa.array(records.timestamp[rows]),
         "sequence": lambda: pa.array(records.sequence[rows]),
-        "controlType": lambda: pa.array(
-            [
-                control_name(number) if is_control else None
-                for number, is_control in zip(records.control_type[rows].tolist(), is_control__r.tolist(), strict=True)
-            ],
-            pa.string(),
-        ),
+        "controlType": lambda: _control_types(records, rows),
         "key": lambda: _binary(records, records.key_offset[rows], records.key_length[rows], pa.binary()),
         "value": lambda: _binary(records, records.value_offset[rows], records.value_length[rows], pa.binary()),
         "headers": lambda: _headers(records, first, end),
     }
     return [made[name]() for name in names]
+
+
+def _control_types(records: Records, rows: slice) -> pa.Array:
+    """The names of the types of control records; null for data records."""
+    is_control__t = (records.batches.attributes & CONTROL) != 0
+    numbers = records.control_type[rows]
+    if not is_control__t.any():
+        return pa.nulls(len(numbers), pa.string())
+    types, place = np.unique(numbers, return_inverse=True)
+    names = pa.array([control_name(int(number)) for number in types], pa.string())
+    return names.take(pa.array(place, mask=~is_control__t[records.batch[rows]]))
 
 
 def _headers(records: Records, first: int, end: int) -> pa.Array:
@@ -86,14 +100,6 @@ def _headers(records: Records, first: int, end: int) -> pa.Array:
 
 def _binary(records: Records, offsets: Int64s, lengths: Int32s, type_: pa.DataType) -> pa.Array:
     """Spans as Arrow binary, in one copy of all of them; a length of -1 is null."""
-    sizes = np.maximum(lengths, 0).astype(np.int64)
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.arange(ends[-1]) + np.repeat(offsets - ends[:-1], sizes)
-    values = np.empty(len(places), np.uint8)
-    plain: npt.NDArray[np.bool_] = places < len(records.data)
-    values[plain] = np.frombuffer(records.data, np.uint8)[places[plain]]
-    if not plain.all():
-        values[~plain] = np.frombuffer(records.decompressed, np.uint8)[places[~plain] - len(records.data)]
-    nulls = pa.py_buffer(np.packbits(lengths >= 0, bitorder="little"))
-    buffers = [nulls, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(values)]
-    return pa.Array.from_buffers(type_, len(lengths), buffers)
+    validity, nulls, ends, values = kernel.gather((records.data, records.decompressed), offsets.data, lengths.data)
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(ends), pa.py_buffer(values)]
+    return pa.Array.from_buffers(type_, len(lengths), buffers, nulls)

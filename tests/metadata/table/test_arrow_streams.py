@@ -63,7 +63,7 @@ def test_the_rows_of_records() -> None:
 
 
 def test_records_come_in_batches_of_some_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_arrow, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(record_arrow, "BYTES_AT_ONCE", 104)
     given = [Record(k, 0, None, bytes([k]) * size, (("n", bytes([k])),)) for k, size in enumerate((60, 40, 1, 300, 0))]
     made = decode_records(encode_records(given, codec="zstd"))
     assert [len(batch) for batch in pa.RecordBatchReader.from_stream(made)] == [2, 1, 1, 1]

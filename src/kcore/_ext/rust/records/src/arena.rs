@@ -53,7 +53,7 @@ impl<const COLUMNS: usize> Arena<COLUMNS> {
 }
 
 /// Zeroed memory whose pages are not touched yet.
-fn zeros(size: usize) -> Vec<u8> {
+pub fn zeros(size: usize) -> Vec<u8> {
     let bytes = vec![0; size];
     #[cfg(target_os = "linux")]
     if size >= HUGE_FROM {

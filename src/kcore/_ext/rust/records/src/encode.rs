@@ -3,19 +3,20 @@
 use crate::batches::{CRC_START, HEADER_END, LENGTH_END};
 use crate::codec::{compress, CODEC_MASK};
 use crate::crc::crc32c;
+use crate::spans::Buffers;
 
 const MAGIC: u8 = 2;
 
 /// The columns to write, one for each field. All integers are int64.
 pub struct Source<'a> {
     /// The columns in the order of `Field`, with an element for each batch.
-    pub batches: &'a [Vec<i64>; 9],
+    pub batches: [&'a [i64]; 9],
     /// An element for each record; the first column, the record's batch, ascends.
-    pub records: &'a [Vec<i64>; 8],
+    pub records: [&'a [i64]; 8],
     /// An element for each header.
-    pub headers: &'a [Vec<i64>; 4],
-    /// The bytes of keys and values; positions in the second buffer continue after the end of the first.
-    pub buffers: [&'a [u8]; 2],
+    pub headers: [&'a [i64]; 4],
+    /// The bytes of keys and values.
+    pub buffers: Buffers<'a>,
     pub level: Option<i32>,
 }
 
@@ -55,22 +56,15 @@ impl Source<'_> {
         T::try_from(value).map_err(|_| unfit("a batch's field out of its range", row))
     }
 
-    /// The bytes of a key or a value; None for null.
-    fn span(&self, offset: i64, length: i64, row: usize) -> Result<Option<&[u8]>, Unfit> {
-        if length < 0 {
-            return Ok(None);
-        }
-        let [first, second] = self.buffers;
-        let begin = usize::try_from(offset).map_err(|_| unfit("a span before the bytes", row))?;
-        let (buffer, begin) = if begin < first.len() { (first, begin) } else { (second, begin - first.len()) };
-        let bytes = buffer.get(begin..).and_then(|rest| rest.get(..length as usize));
-        bytes.map(Some).ok_or_else(|| unfit("a span beyond the bytes", row))
-    }
-
+    /// Writes a key or a value with its length; a negative length is null.
     fn put_span(&self, out: &mut Vec<u8>, offset: i64, length: i64, row: usize) -> Result<(), Unfit> {
-        let bytes = self.span(offset, length, row)?;
-        put_varint(out, bytes.map_or(-1, |bytes| bytes.len() as i64));
-        out.extend_from_slice(bytes.unwrap_or_default());
+        let Ok(length) = usize::try_from(length) else {
+            put_varint(out, -1);
+            return Ok(());
+        };
+        let bytes = self.buffers.span(offset, length).map_err(|why| unfit(why, row))?;
+        put_varint(out, length as i64);
+        out.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -88,13 +82,45 @@ impl Source<'_> {
         for header in first..header_end[row] {
             let header = usize::try_from(header).ok().filter(|&header| header < self.headers[0].len());
             let header = header.ok_or_else(|| unfit("the record has more headers than the columns", row))?;
-            let [key, key_length, value, value_length] = self.headers.each_ref().map(|column| column[header]);
+            let [key, key_length, value, value_length] = self.headers.map(|column| column[header]);
             if key_length < 0 {
                 return Err(unfit("a header without a key", row));
             }
             self.put_span(out, key, key_length, row)?;
             self.put_span(out, value, value_length, row)?;
         }
+        Ok(())
+    }
+
+    /// Writes the records of rows `first` up to, not including, `end`, each with its length.
+    fn put_records(&self, out: &mut Vec<u8>, first: usize, end: usize, base_offset: i64) -> Result<(), Unfit> {
+        let mut record = Vec::new();
+        for row in first..end {
+            record.clear();
+            self.put_record(&mut record, row, base_offset)?;
+            put_varint(out, record.len() as i64);
+            out.extend_from_slice(&record);
+        }
+        Ok(())
+    }
+
+    /// Writes the header of the batch of row `batch` without its length and CRC, which follow from its records.
+    fn put_header(&self, out: &mut Vec<u8>, batch: usize, attributes: i16, count: usize) -> Result<(), Unfit> {
+        let start = out.len();
+        out.extend_from_slice(&self.field::<i64>(Field::BaseOffset, batch)?.to_be_bytes());
+        out.extend_from_slice(&[0; 4]); // batchLength
+        out.extend_from_slice(&self.field::<i32>(Field::PartitionLeaderEpoch, batch)?.to_be_bytes());
+        out.extend_from_slice(&[MAGIC, 0, 0, 0, 0]); // and the CRC
+        out.extend_from_slice(&attributes.to_be_bytes());
+        out.extend_from_slice(&self.field::<i32>(Field::LastOffsetDelta, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::BaseTimestamp, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::MaxTimestamp, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i64>(Field::ProducerId, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i16>(Field::ProducerEpoch, batch)?.to_be_bytes());
+        out.extend_from_slice(&self.field::<i32>(Field::BaseSequence, batch)?.to_be_bytes());
+        let count = i32::try_from(count).map_err(|_| unfit("more records than a batch counts", batch))?;
+        out.extend_from_slice(&count.to_be_bytes());
+        debug_assert_eq!(out.len() - start, HEADER_END);
         Ok(())
     }
 
@@ -107,29 +133,12 @@ impl Source<'_> {
             // As in DefaultRecordBatch.writeEmptyHeader: no reader accepts an empty compressed stream.
             attributes &= !CODEC_MASK;
         }
-        let mut records = Vec::new();
-        let mut record = Vec::new();
-        for row in first..end {
-            record.clear();
-            self.put_record(&mut record, row, base_offset)?;
-            put_varint(&mut records, record.len() as i64);
-            records.extend_from_slice(&record);
-        }
-        out.extend_from_slice(&base_offset.to_be_bytes());
-        out.extend_from_slice(&[0; 4]); // batchLength
-        out.extend_from_slice(&self.field::<i32>(Field::PartitionLeaderEpoch, batch)?.to_be_bytes());
-        out.extend_from_slice(&[MAGIC, 0, 0, 0, 0]); // and the CRC
-        out.extend_from_slice(&attributes.to_be_bytes());
-        out.extend_from_slice(&self.field::<i32>(Field::LastOffsetDelta, batch)?.to_be_bytes());
-        out.extend_from_slice(&self.field::<i64>(Field::BaseTimestamp, batch)?.to_be_bytes());
-        out.extend_from_slice(&self.field::<i64>(Field::MaxTimestamp, batch)?.to_be_bytes());
-        out.extend_from_slice(&self.field::<i64>(Field::ProducerId, batch)?.to_be_bytes());
-        out.extend_from_slice(&self.field::<i16>(Field::ProducerEpoch, batch)?.to_be_bytes());
-        out.extend_from_slice(&self.field::<i32>(Field::BaseSequence, batch)?.to_be_bytes());
-        let count = i32::try_from(end - first).map_err(|_| unfit("more records than a batch counts", batch))?;
-        out.extend_from_slice(&count.to_be_bytes());
-        debug_assert_eq!(out.len() - start, HEADER_END);
-        if count > 0 {
+        self.put_header(out, batch, attributes, end - first)?;
+        if attributes & CODEC_MASK == 0 {
+            self.put_records(out, first, end, base_offset)?;
+        } else {
+            let mut records = Vec::new();
+            self.put_records(&mut records, first, end, base_offset)?;
             let failed = |error: std::io::Error| unfit(&error.to_string(), batch);
             compress(attributes & CODEC_MASK, self.level, &records, out).map_err(failed)?;
         }
@@ -142,7 +151,7 @@ impl Source<'_> {
 
     /// The bytes of all batches, one after the other.
     pub fn encode(&self) -> Result<Vec<u8>, Unfit> {
-        let batch_of_record = &self.records[0];
+        let batch_of_record = self.records[0];
         let mut out = Vec::new();
         let mut first = 0;
         for batch in 0..self.batches[0].len() {

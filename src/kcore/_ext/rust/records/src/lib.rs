@@ -12,10 +12,11 @@ mod fields;
 mod java_text;
 mod rebuild;
 mod seek;
+mod spans;
 mod streams;
 mod validate;
 
-use pyo3::buffer::PyBuffer;
+use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView};
@@ -23,6 +24,7 @@ use pyo3::types::{PyBytes, PyMemoryView};
 use batches::{Options, Problem};
 use column::{lend, lend_all};
 use encode::Source;
+use spans::Buffers;
 use validate::{Refusal, Rules, Target};
 
 type Columns<'py> = Vec<Bound<'py, PyMemoryView>>;
@@ -38,24 +40,25 @@ fn located(problem: Problem) -> Located {
     (problem.what.into_owned(), problem.offset)
 }
 
-/// The buffer's bytes. This is sound as long as nobody writes to the buffer; see `reading`.
+/// The buffer's elements. This is sound as long as nobody writes to the buffer; see `reading`.
 #[allow(unsafe_code)]
-fn bytes_of(buffer: &PyBuffer<u8>) -> PyResult<&[u8]> {
+fn elements_of<T: Element>(buffer: &PyBuffer<T>) -> PyResult<&[T]> {
     if !buffer.is_c_contiguous() {
         return Err(PyBufferError::new_err("the buffer is not contiguous"));
     }
-    if buffer.len_bytes() == 0 {
+    if buffer.item_count() == 0 {
         return Ok(&[]); // An empty buffer may have no address.
     }
-    // SAFETY: the buffer is contiguous, holds that many bytes, and is exported as long as `buffer` lives.
-    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) })
+    // SAFETY: the buffer is contiguous, holds that many elements, which `PyBuffer::get` has found to be aligned, and is
+    // exported as long as `buffer` lives.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast::<T>(), buffer.item_count()) })
 }
 
 /// Calls `work` with the buffer's bytes without the GIL. The wrappers pass bytes that nobody changes
 /// (`kcore.wire.buffers`), and mapped files, which other processes may change. So a position that depends on a byte is
 /// checked after the byte is read, and the byte is not read again.
 fn reading<T: Send>(py: Python<'_>, buffer: &PyBuffer<u8>, work: impl FnOnce(&[u8]) -> T + Send) -> PyResult<T> {
-    let bytes = bytes_of(buffer)?;
+    let bytes = elements_of(buffer)?;
     Ok(py.detach(|| work(bytes)))
 }
 
@@ -100,11 +103,11 @@ fn decode_records<'py>(
     Ok((records, headers, lend(py, decoded.decompressed)?, decoded.batches, decoded.problem.map(located)))
 }
 
-/// Copies columns of int64; ValueError if their lengths differ.
-fn int64_columns<const COUNT: usize>(py: Python<'_>, columns: [PyBuffer<i64>; COUNT]) -> PyResult<[Vec<i64>; COUNT]> {
-    let mut read: [Vec<i64>; COUNT] = std::array::from_fn(|_| Vec::new());
-    for (column, buffer) in read.iter_mut().zip(&columns) {
-        *column = buffer.to_vec(py)?;
+/// The elements of each column; ValueError if their lengths differ.
+fn columns_of<const COUNT: usize>(columns: &[PyBuffer<i64>; COUNT]) -> PyResult<[&[i64]; COUNT]> {
+    let mut read: [&[i64]; COUNT] = [&[]; COUNT];
+    for (column, buffer) in read.iter_mut().zip(columns) {
+        *column = elements_of(buffer)?;
     }
     match read.iter().all(|column| column.len() == read[0].len()) {
         true => Ok(read),
@@ -120,15 +123,32 @@ fn encode_batches<'py>(
     batches: [PyBuffer<i64>; 9],
     records: [PyBuffer<i64>; 8],
     headers: [PyBuffer<i64>; 4],
-    buffers: [PyBuffer<u8>; 2],
+    buffers: Vec<PyBuffer<u8>>,
     level: Option<i32>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let (batches, records) = (int64_columns(py, batches)?, int64_columns(py, records)?);
-    let headers = int64_columns(py, headers)?;
-    let [first, second] = &buffers;
-    let buffers = [bytes_of(first)?, bytes_of(second)?];
-    let source = Source { batches: &batches, records: &records, headers: &headers, buffers, level };
+    let (batches, records, headers) = (columns_of(&batches)?, columns_of(&records)?, columns_of(&headers)?);
+    let buffers = buffers.iter().map(elements_of).collect::<PyResult<Vec<_>>>()?;
+    let source = Source { batches, records, headers, buffers: Buffers(&buffers), level };
     source.encode().map(|bytes| PyBytes::new(py, &bytes)).map_err(PyValueError::new_err)
+}
+
+/// The result of `gather`: the validity bitmap, the number of nulls, the offsets and the values of an Arrow array.
+type Gathered<'py> = (Option<Bound<'py, PyMemoryView>>, usize, Bound<'py, PyMemoryView>, Bound<'py, PyMemoryView>);
+
+/// Copies spans of bytes into the buffers of an Arrow array of binary; ValueError names the row of a wrong span.
+#[pyfunction]
+#[pyo3(name = "gather")]
+fn gather_spans<'py>(
+    py: Python<'py>,
+    buffers: Vec<PyBuffer<u8>>,
+    offsets: PyBuffer<i64>,
+    lengths: PyBuffer<i32>,
+) -> PyResult<Gathered<'py>> {
+    let buffers = buffers.iter().map(elements_of).collect::<PyResult<Vec<_>>>()?;
+    let (offsets, lengths) = (elements_of(&offsets)?, elements_of(&lengths)?);
+    let made = py.detach(|| spans::gather(Buffers(&buffers), offsets, lengths)).map_err(PyValueError::new_err)?;
+    let validity = made.validity.map(|bits| lend(py, bits)).transpose()?;
+    Ok((validity, made.nulls, lend(py, made.offsets)?, lend(py, made.values)?))
 }
 
 /// The result of `validate`: the error's kind and reason, record errors, the first and the largest timestamp, and the
@@ -187,6 +207,7 @@ fn records(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(scan_batches, module)?)?;
     module.add_function(wrap_pyfunction!(decode_records, module)?)?;
     module.add_function(wrap_pyfunction!(encode_batches, module)?)?;
+    module.add_function(wrap_pyfunction!(gather_spans, module)?)?;
     module.add_function(wrap_pyfunction!(find_record_of_time, module)?)?;
     module.add_function(wrap_pyfunction!(validate_records, module)?)
 }
