@@ -34,17 +34,20 @@ EXTRAS: Final = {
 
 @contextmanager
 def needs(extra: str) -> Iterator[None]:
-    """A context for imports: if a package of the extra is missing, raises MissingExtraError.
+    """A context for imports: if a package of the extra is missing or too old, raises MissingExtraError.
 
     If the imported modules of kcore call `needs` themselves, the error names the extra of the outer call.
     """
     try:
         yield
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as error:
         subject, packages = EXTRAS[extra]
         missing = [package for package in packages if find_spec(package) is None]
         if not missing:
-            raise
+            old = str(error.name).partition(".")[0]
+            if old not in packages:
+                raise
+            raise MissingExtraError(f"{subject} needs a newer {old}: {install_command(extra)}", name=old) from None
         raise MissingExtraError(f"{subject} needs {missing[0]}: {install_command(extra)}", name=missing[0]) from None
 
 

@@ -9,6 +9,7 @@ from kcore.measure.bench import Plan
 from kcore.measure.bench import bench_results as results
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.own_code import own_sha256
 from kcore.measure.workloads.catalog import WORKLOADS, Workload
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
@@ -28,7 +29,9 @@ def test_a_run_has_a_row_an_operation_a_cell_and_says_on_what_machine():
     assert results.verdict(rows, CELLS) is Exit.GOOD
     assert seen[0] == Progress(0, 1, len(CELLS), cell=str(CELLS[0])) and seen[-1] == Progress(len(CELLS), 0, len(CELLS))
     facts = result_files.facts_of(table)
-    assert facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
+    code = facts["code"]
+    assert {(row["kcore_sha256"], row["kcore_commit"]) for row in rows} == {(code["sha256"], code["commit"])}
+    assert code["sha256"] == own_sha256() and facts["machine"]["cores"] >= 1 and facts["versions"]["numpy"]
     assert Plan.parse(facts["plan"]).cells() == CELLS
 
 

@@ -125,9 +125,11 @@ def test_shapes_are_a_table_and_a_chart_of_bytes_a_partition():
 def test_what_went_wrong_stands_at_the_top():
     cells = Plan.of({"workload": [{"name": "codec", "partitions": [100], "brokers": [10], "repeat": 4}]}).cells()
     failed = row(repetition=2, operation="", error="ValueError: <oops>")
-    table = pa.Table.from_pylist([row(), row(repetition=1, digest="bb"), failed], schema=ROW_SCHEMA)
+    other = row(repetition=1, digest="bb", kcore_sha256="dd" * 32, host="<there>")
+    table = pa.Table.from_pylist([row(), other, failed], schema=ROW_SCHEMA)
     page = report.render(result_files.with_facts(table, {"title": "<mine>"}), cells)
     assert "kcore bench: &lt;mine&gt;" in page
     assert "failed: codec, 100 partitions, 10 brokers, repetition 2: ValueError: &lt;oops&gt;" in page
     assert "aa != bb" in page
+    assert f"kcore&#x27;s code differs: {'d' * 16} on &lt;there&gt;" in page
     assert "missing: codec 100p 10b seed 1 #3" in page

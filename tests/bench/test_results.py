@@ -8,7 +8,7 @@ from kcore.measure.bench import bench_results as results
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.workloads.cell import Cell
-from kcore.measure.workloads.workload_rows import ROW_SCHEMA, VARIANT
+from kcore.measure.workloads.workload_rows import CODE, ROW_SCHEMA, VARIANT
 from workloads.fakes import row
 
 CELLS = [Cell("codec", 100, 10, 1, 0), Cell("codec", 100, 10, 1, 1)]
@@ -52,6 +52,13 @@ def test_repetitions_with_another_digest_make_the_run_invalid():
     assert results.disagreements([FIRST, other | {"seed": 2}]) == []
 
 
+def test_rows_of_several_codes_make_the_run_invalid():
+    other = SECOND | {"kcore_sha256": "dd" * 32, "host": "there"}
+    assert results.mixed_code([FIRST, other]) == [f"{'c' * 16} on here", f"{'d' * 16} on there"]
+    assert results.verdict([FIRST, other], CELLS) is Exit.INVALID
+    assert results.mixed_code([FIRST, SECOND | {"kcore_sha256": None}]) == []  # A row of a lost worker has no code.
+
+
 def test_a_failed_cell_is_in_no_summary_but_listed():
     assert len(results.summarise([FIRST, BROKEN])) == 1
     assert results.failures([FIRST, BROKEN]) == [BROKEN]
@@ -75,7 +82,8 @@ def test_rows_are_put_in_the_order_of_workloads_and_sizes():
 
 
 def test_results_from_before_clusters_could_differ_are_read(tmp_path: Path):
-    old = pa.Table.from_pylist([FIRST], schema=ROW_SCHEMA).drop_columns(list(VARIANT))
+    later = [*VARIANT, *CODE]
+    old = pa.Table.from_pylist([FIRST], schema=ROW_SCHEMA).drop_columns(later)
     result_files.write(old, tmp_path)
     [row] = results.read(tmp_path).to_pylist()
-    assert row == FIRST | dict.fromkeys(VARIANT)
+    assert row == FIRST | dict.fromkeys(later)

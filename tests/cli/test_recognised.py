@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from cases import DATA
 from cli.invoking import kcore
 from kcore.cli import commands
 from kcore.cli.console import in_one_style
@@ -49,6 +50,27 @@ def test_message_sets_of_old_formats(magic: int, tmp_path: Path) -> None:
         assert "invalid bytes" not in kcore("dump", path).stdout
     path.write_bytes(message_set(magic))
     assert refusal("image", path).startswith(f"{path}: it is {said}")
+
+
+def test_the_zeros_of_a_preallocated_segment(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    path, good = folder / LOG, encode_records([Record(0, 5, None, b"new")])
+    path.write_bytes(good + bytes(100))
+    said = f"{path}: 100 zeros at the end, as in a preallocated segment that was not closed: no record is missing"
+    for options in ([], ["--deep"], ["--json"]):
+        assert refusal("dump", path, *options, code=1) == f"{said} (at offset {len(good)})"
+
+
+def test_a_snapshot_that_is_being_deleted(tmp_path: Path) -> None:
+    folder = DATA / "samples/kraft43/controller-3003/__cluster_metadata-0"
+    whole = max(folder.glob("0*-*.checkpoint"))
+    path = tmp_path / f"{whole.name}.deleted"
+    path.write_bytes(whole.read_bytes())
+    for command in (["dump", "--deep"], ["image"]):
+        ours, deleted = (kcore(*command, each) for each in (whole, path))
+        assert deleted.exit_code == ours.exit_code
+        assert deleted.output == ours.output.replace(str(whole), str(path)) and "Snapshot" in kcore("dump", path).stdout
 
 
 def test_bytes_that_only_look_like_an_old_message_set_are_not_called_one() -> None:

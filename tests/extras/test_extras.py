@@ -7,13 +7,15 @@ import sys
 import tomllib
 from collections.abc import Collection
 from functools import cache
+from importlib import import_module
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 import pytest
 
 import kcore
-from kcore.extras import EXTRAS, install_command
+from kcore.errors import MissingExtraError
+from kcore.extras import EXTRAS, install_command, needs
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "kcore"
@@ -136,6 +138,13 @@ def test_the_library_names_the_missing_extra_in_one_sentence(extra: str, code: s
     assert done.stderr.splitlines()[-1] == (
         f"kcore.errors.MissingExtraError: {subject} needs {packages[0]}: {install_command(extra)}"
     )
+
+
+def test_a_package_that_is_too_old_is_named() -> None:
+    """PySpark 3.5 has no Python data sources."""
+    said = re.escape(f"spark needs a newer pyspark: {install_command('spark')}")
+    with pytest.raises(MissingExtraError, match=said), needs("spark"):
+        import_module("pyspark.sql.no_such_module")
 
 
 def test_the_packages_of_an_extra_are_asked_for_in_the_extra_that_was_named_first() -> None:

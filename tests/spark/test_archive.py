@@ -1,6 +1,7 @@
 """`kcore spark archive`: executors whose Python has no package at all run kcore from it."""
 
 import re
+import socket
 import subprocess
 import sys
 import tarfile
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import kcore
 from kcore.cli.commands import app
 from kcore.errors import TargetError
+from kcore.measure.report.own_code import DIGITS, code_sha256, own_sha256
 from kcore.spark import archive
 from kcore.spark.java import java_home
 
@@ -86,6 +88,28 @@ def test_bench_runs_on_executors_whose_python_has_no_package(packed: tuple[Path,
     assert done.returncode == 0, done.stderr
     rows = pq.read_table(out / "results.parquet").to_pylist()
     assert rows and all(row["error"] is None and row["task"] is not None for row in rows)
+
+
+@pytest.mark.long
+def test_an_archive_with_one_changed_module_is_refused(packed: tuple[Path, str], tmp_path: Path) -> None:
+    """Its version is the driver's. The unchanged archive has the hash of the installation that it was made of."""
+    unpacked, changed = tmp_path / "unpacked", tmp_path / "changed.tar.gz"
+    with tarfile.open(packed[0]) as archived:
+        archived.extractall(unpacked, filter="data")
+    assert code_sha256(unpacked / "kcore") == own_sha256()
+    with (unpacked / "kcore" / "replication" / "elect.py").open("a") as module:
+        module.write("\nimport time\n\ntime.sleep(0)\n")
+    with tarfile.open(changed, "w:gz", compresslevel=1) as archived:
+        archived.add(unpacked, ".")
+    (tmp_path / "mine.toml").write_text(PLAN)
+    out, options = tmp_path / "out", archive.spark_options(changed).split()
+    bench = ["-m", "kcore", "bench", str(tmp_path / "mine.toml"), "--master", MASTER, "--out", str(out), *options]
+    done = run_python(bench, spark_home(tmp_path), Path(sys.executable))
+    [said] = [line for line in done.stderr.splitlines() if line.startswith("kcore: the executors")]
+    other = code_sha256(unpacked / "kcore")
+    has = rf"{socket.gethostname()} has {kcore.__version__} \(code {other[:DIGITS]}\)"
+    assert re.search(rf"differs from the driver's .*\(code {own_sha256()[:DIGITS]}\): {has}: ", said), said
+    assert done.returncode == 2 and not (out / "results.parquet").exists()
 
 
 def spark_home(folder: Path) -> Path:

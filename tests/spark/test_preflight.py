@@ -13,7 +13,7 @@ from kcore.cli.options import spark_options
 from kcore.errors import SparkError
 from kcore.spark import preflight, session
 from kcore.spark.pieces import Outcome
-from kcore.spark.preflight import check_master, judge
+from kcore.spark.preflight import Place, check_master, judge
 from kcore.version import __version__
 
 DEAD = "spark://127.0.0.1:1"
@@ -55,13 +55,25 @@ def test_masters_without_an_address_of_their_own(master: str) -> None:
 
 
 def test_executors_without_kcore_or_with_another_version_are_refused() -> None:
-    judge({("a", __version__, "")}, __version__)
+    driver, good = (Place(host, 1, __version__, "ab" * 32) for host in ("d", "a"))
+    judge({good}, driver)
     with pytest.raises(
         SparkError, match=r"executors without kcore: b \(No module named 'kcore'\): .*kcore spark archive"
     ):
-        judge({("a", __version__, ""), ("b", "", "No module named 'kcore'")}, __version__)
-    with pytest.raises(SparkError, match=rf"differs from the driver's {__version__}: c has 0.0.9: "):
-        judge({("a", __version__, ""), ("c", "0.0.9", "")}, __version__)
+        judge({good, Place("b", 1, "", "", "No module named 'kcore'")}, driver)
+    own = rf"{__version__} \(code {'ab' * 8}\)"
+    with pytest.raises(SparkError, match=rf"differs from the driver's {own}: c has 0\.0\.9 \(code unknown\): "):
+        judge({good, Place("c", 1, "0.0.9", "")}, driver)
+
+
+def test_executors_with_the_version_but_other_code_are_refused_with_their_hosts() -> None:
+    driver = Place("d", 1, __version__, "ab" * 32)
+    found = {driver._replace(host="a"), driver._replace(host="b", sha256="cd" * 32), driver._replace(worker=2)}
+    with pytest.raises(
+        SparkError, match=rf": b has {__version__} \(code {'cd' * 8}\): install the same kcore"
+    ) as raised:
+        judge(found, driver)
+    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +111,7 @@ def test_ctrl_c_is_handled_after_a_session_as_before_it(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(preflight, "check_master", lambda master: None)
     monkeypatch.setattr(session, "start", start)
-    monkeypatch.setattr(session, "runs_this_kcore", lambda master: True)
+    monkeypatch.setattr(session, "runs_this_kcore", lambda spark: True)
     before = signal.getsignal(signal.SIGINT)
     with spark_options.session_on(spark_options.settings_of("local[1]")):
         assert signal.getsignal(signal.SIGINT) is not before

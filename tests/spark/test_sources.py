@@ -186,7 +186,8 @@ def test_only_the_columns_that_are_asked_for_are_made(spark: SparkSession, logs:
     typed = spark.read.format("kcore.log").schema("value binary, offset bigint").load(str(logs / "t-0"))
     assert typed.orderBy("offset").first() == (b"v0", 0)
     for wrong, said in (
-        ("offset string", "the column offset is int64, not string"),
+        ("offset string", "the column offset is bigint, not string"),
+        ("offset bigint not null", "the column offset cannot be NOT NULL"),
         ("ofset int", "did you mean 'offs"),
     ):
         with pytest.raises(Exception, match=said):
@@ -275,6 +276,28 @@ def test_metadata_is_filtered_and_its_damage_reported(spark: SparkSession, tmp_p
     rows = spark.read.format("kcore.metadata").option("mode", "permissive").load(str(cut)).collect()
     assert [row._corrupt is None for row in rows].count(False) == 1 and len(rows) == whole.count() + 1
     assert any(row._corrupt and last.name in row._corrupt for row in rows)
+
+
+@pytest.mark.long
+def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    log, out, checkpoint = (tmp_path / name for name in ("logs/t-0", "out", "checkpoint"))
+    log.mkdir(parents=True)
+    segment = log / f"{0:020}.log"
+
+    def offsets() -> list[int]:
+        stream = spark.readStream.format("kcore.log").option("columns", "offset,value").load(str(log.parent))
+        writer = stream.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+        query = writer.trigger(availableNow=True).start(str(out))
+        assert query.awaitTermination(600) and query.exception() is None
+        return sorted(row.offset for row in spark.read.parquet(str(out)).collect())
+
+    segment.write_bytes(bytes(encoded(0)))
+    assert offsets() == list(range(10))
+    segment.write_bytes(bytes(encoded(0) + encoded(10)))
+    assert offsets() == list(range(20))  # The checkpoint has offset 10: no record comes twice.
+    refused = spark.readStream.format("kcore.metadata").load(str(log)).writeStream.format("memory").queryName("m")
+    with pytest.raises(Exception, match=r"kcore\.metadata is not a stream: use spark\.read"):
+        refused.trigger(availableNow=True).start().awaitTermination(600)
 
 
 SNIPPET = """

@@ -1,5 +1,7 @@
 import os
+import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,11 +11,12 @@ from kcore.measure import bench
 from kcore.measure.bench import Plan
 from kcore.measure.bench import bench_results as results
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.own_code import own_sha256
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark import session
 from kcore.spark.progress import Progress
-from kcore.spark.spark_runner import SparkRunner
+from kcore.spark.spark_runner import SparkRunner, run_task
 
 
 class Deadly(Cell):
@@ -43,6 +46,13 @@ def test_spark_and_this_process_compute_the_same(spark: SparkSession):
     assert digests(there) == digests(here)
     assert results.verdict(there, Plan.of(PLAN).cells()) is Exit.GOOD
     assert {row["task"] for row in there} == {0, 1, 2, 3}  # One cell a task.
+
+
+def test_a_worker_with_other_code_than_the_driver_measures_nothing():
+    cell = Cell("election", 500, 7, 1, 0)
+    [row] = run_task(SimpleNamespace(value=None), "0" * 64, cell).to_pylist()
+    assert row["error"].startswith(f"{socket.gethostname()} has other code of kcore than the driver: ")
+    assert (row["samples_ns"], row["kcore_sha256"]) == (None, own_sha256())
 
 
 @pytest.mark.long

@@ -62,6 +62,8 @@ def row(**given: Any) -> dict[str, Any]:
         "pid": 7,
         "worker": "here:6",
         "task": 0,
+        "kcore_sha256": "cc" * 32,
+        "kcore_commit": None,
     } | given
 
 

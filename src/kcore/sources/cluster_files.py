@@ -13,7 +13,7 @@ from kcore.schema.index import REQUESTS
 from kcore.storage.files import MOST_CLUSTER_FILE, read_bytes
 from kcore.storage.log.segment import SEGMENT_NAME
 from kcore.storage.raft.metadata_log import load_metadata
-from kcore.storage.raft.snapshot import SUFFIX
+from kcore.storage.raft.snapshot import is_snapshot
 from kcore.storage.tools.foreign import file_of_zookeeper
 from kcore.wire.codec import decode
 from kcore.wire.column_codec import decode_columns
@@ -33,7 +33,7 @@ def is_shape(head: bytes) -> bool:
 
 def image_of_path(path: Path) -> ClusterImage:
     """The cluster in a file or folder. KcoreError or OSError if there is none."""
-    if path.is_dir() or SEGMENT_NAME.fullmatch(path.name) or path.name.endswith(SUFFIX):
+    if path.is_dir() or SEGMENT_NAME.fullmatch(path.name) or is_snapshot(path.name):
         return load_metadata(path)
     return image_of_file(read_bytes(path, MOST_CLUSTER_FILE))
 

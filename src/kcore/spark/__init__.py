@@ -4,7 +4,8 @@
 - `pieces`, `failures`: run work as jobs of one task; reduce Spark's errors to one sentence.
 - `local_runner`, `spark_runner`, `progress`, `place`: run a benchmark's cells in this process or on a cluster.
 - `simulation`, `divergence`, `whatif`: simulate quorums, compare log directories, lose pairs of brokers, on a cluster.
-- `sources`, `file_source`, `conditions`, `log_source`, `metadata_source`: the formats kcore.log and kcore.metadata.
+- `sources`, `file_source`, `conditions`, `log_source`, `log_stream`, `metadata_source`: the formats kcore.log and
+  kcore.metadata.
 """
 
 from importlib import import_module

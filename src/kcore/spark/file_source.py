@@ -23,7 +23,7 @@ from kcore.suggestions import did_you_mean
 with needs("spark"):
     import pyarrow as pa
     from pyspark.sql.datasource import DataSource, DataSourceReader
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructType
 
 CORRUPT: Final = "_corrupt"  # A column of permissive mode: why the row's other columns are empty.
@@ -32,6 +32,7 @@ PERMISSIVE: Final = "permissive"
 MODES: Final = (FAILFAST, PERMISSIVE, "dropmalformed")
 OPTIONS: Final = ("mode", "columns", "where")
 _PATHS: Final = ("path", "paths")  # Spark's own options: the paths that were given to `load`.
+_CORRUPT_FIELD: Final = pa.field(CORRUPT, pa.string())
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
@@ -56,13 +57,15 @@ class FileSource(DataSource):
     """The base of both formats: checks the options, and resolves the paths of `load` in Spark's driver."""
 
     columns: pa.Schema
+    known_options: tuple[str, ...] = OPTIONS
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Raises StorageError for an unknown option, or for an invalid value of an option."""
         super().__init__(options)
+        known = {name.lower() for name in (*self.known_options, *_PATHS)}  # Spark's options have small letters.
         for option in options:
-            if option not in (*OPTIONS, *_PATHS):
-                raise StorageError(f"{self.name()}: there is no option {option!r}{_close(option, OPTIONS)}")
+            if option.lower() not in known:
+                raise StorageError(f"{self.name()}: there is no option {option!r}{_close(option, self.known_options)}")
         self.mode = options.get("mode", FAILFAST).lower()
         if self.mode not in MODES:
             raise StorageError(f"{self.name()}: there is no mode {self.mode!r}{_close(self.mode, MODES)}")
@@ -71,7 +74,7 @@ class FileSource(DataSource):
             self._schema = pa.schema([self._field(name) for name in wanted])
         self.conditions = parse_where(options.get("where", ""), self.columns)
         if self.mode == PERMISSIVE:
-            self._schema = self._schema.append(pa.field(CORRUPT, pa.string()))
+            self._schema = self._schema.append(_CORRUPT_FIELD)
 
     def _field(self, name: str) -> pa.Field:
         if name not in self.columns.names:
@@ -82,15 +85,22 @@ class FileSource(DataSource):
         return from_arrow_schema(self._schema)
 
     def reader(self, schema: StructType) -> FileReader:
-        """A reader of the columns in `schema`. Raises StorageError if a column is unknown or has another type."""
-        for field in to_arrow_schema(schema, timezone="UTC"):
-            if field.name == CORRUPT and self.mode == PERMISSIVE:
-                continue
-            if field.type != (known := self._field(field.name)).type:
-                raise StorageError(f"{self.name()}: the column {field.name} is {known.type}, not {field.type}")
-        names = schema.fieldNames()
-        fields = [pa.field(CORRUPT, pa.string()) if name == CORRUPT else self._field(name) for name in names]
-        return self.reader_of(self._paths(), pa.schema(fields))
+        """A reader of the columns in `schema`; StorageError if a column is unknown, of another type, or NOT NULL."""
+        return self.reader_of(self._paths(), self.checked(schema))
+
+    def checked(self, schema: StructType) -> pa.Schema:
+        """The columns of a schema in Arrow's types; raises StorageError as `reader` does."""
+        columns = pa.schema([self._column(name) for name in schema.fieldNames()])
+        for field, known in zip(schema, from_arrow_schema(columns), strict=True):
+            if field.dataType != known.dataType:
+                types = f"{known.dataType.simpleString()}, not {field.dataType.simpleString()}"
+                raise StorageError(f"{self.name()}: the column {field.name} is {types}")
+            if not field.nullable:
+                raise StorageError(f"{self.name()}: the column {field.name} cannot be NOT NULL: leave these words out")
+        return columns
+
+    def _column(self, name: str) -> pa.Field:
+        return _CORRUPT_FIELD if name == CORRUPT and self.mode == PERMISSIVE else self._field(name)
 
     @abstractmethod
     def reader_of(self, paths: list[Path], schema: pa.Schema) -> FileReader:

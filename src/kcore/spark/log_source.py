@@ -1,6 +1,11 @@
-"""The format "kcore.log": segments and snapshots as a DataFrame with one row per record."""
+"""The format "kcore.log": segments and snapshots as a DataFrame with one row per record.
 
-from collections.abc import Iterator, Sequence
+A file larger than the option `splitSize` is read in parts, each by a task. A part ends where the next one begins: if
+the batches do not end there, the task fails, so that no batch is read twice or lost.
+"""
+
+import re
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from mmap import mmap
@@ -11,16 +16,18 @@ import numpy as np
 
 from kcore.errors import DecodeError, StorageError
 from kcore.extras import needs
-from kcore.spark.conditions import kept, may_hold
-from kcore.spark.file_source import FAILFAST, FileReader, FileSource
-from kcore.storage.log.continuity import gap_in_file, gaps_between_files
+from kcore.spark.conditions import Condition, kept, may_hold
+from kcore.spark.file_source import FAILFAST, OPTIONS, FileReader, FileSource
+from kcore.storage.log.continuity import gap_in_file, gaps_between_files, has_all_offsets
 from kcore.storage.log.partition_folder import partition_of
 from kcore.storage.log.segment import LOG, SEGMENT_NAME, map_file
 from kcore.storage.raft.snapshot import SUFFIX
 from kcore.storage.tools.diverge_dirs import partitions_in
 from kcore.storage.tools.dump import files_of
+from kcore.storage.tools.foreign import MAGIC_PLACE, explained, is_unused
 from kcore.storage.tools.record_rows import BYTES_AT_ONCE, rows_of
 from kcore.storage.tools.record_rows import SCHEMA as ROWS
+from kcore.storage.tools.splits import borders
 from kcore.types import Bools
 from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, scan_batches
 from kcore.wire.records import decode_records
@@ -29,6 +36,9 @@ with needs("spark"):
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
+SPLIT_SIZE: Final = 128 << 20  # Bytes of a part, by default.
+_SIZE: Final = re.compile(r"([0-9]{1,18}) ?(?:([kmgt])b?|b)?")
+_UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
 _TIME: Final = pa.timestamp("us", tz="UTC")  # The only resolution of Spark's timestamps.
 SCHEMA: Final = ROWS.set(ROWS.get_field_index("timestamp"), pa.field("timestamp", _TIME))
@@ -39,23 +49,55 @@ _MOST_MS: Final = _MOST // 1000
 
 @dataclass
 class File(InputPartition):
-    """One segment or snapshot, with the bounds of its offsets, which the file names give."""
+    """A segment or snapshot, or a part of one, with the bounds of its offsets, which names and batch headers give."""
 
     path: str
     base_offset: int = 0
     end_offset: int = _MOST
     gap: str = ""  # The missing offsets between the file before and this one, as an error's text.
+    start: int = 0  # Bytes.
+    end: int = _MOST
+    read_until: int = _MOST  # A stream reads the batches before this offset; later bytes may be half written.
 
 
 class LogReader(FileReader):
-    """Reads each file in a task of its own. Skips files, batches and rows that `where` excludes as early as
-    possible."""
+    """Reads each file, or each part of a large file, in a task of its own. Skips files, batches and rows that `where`
+    excludes as early as possible."""
+
+    def __init__(
+        self,
+        paths: list[Path],
+        schema: pa.Schema,
+        mode: str,
+        conditions: list[Condition],
+        split_size: int = SPLIT_SIZE,
+    ) -> None:
+        super().__init__(paths, schema, mode, conditions)
+        self.split_size = split_size
 
     def partitions(self) -> Sequence[InputPartition]:
-        files = [file for path in self.paths for file in _files(path, alone=len(self.paths) == 1)]
+        files = [file for path in self.paths for file in files_in(path, alone=len(self.paths) == 1)]
         if not files:
             raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of segments")
-        return [file for file in files if self._may_hold(file)]
+        return self.parts(files)
+
+    def parts(self, files: Sequence[File]) -> list[File]:
+        """The files as parts of `split_size`, without those that hold no row for `where`."""
+        parts = [part for file in files if self._may_hold(file) for part in self._split(file)]
+        return [part for part in parts if self._may_hold(part)]
+
+    def _split(self, file: File) -> list[File]:
+        try:
+            found = borders(Path(file.path), self.split_size)
+        except (OSError, StorageError):
+            return [file]  # The task reports the problem.
+        starts = [(file.start, file.base_offset), *found]
+        ends = [*found, (file.end, file.end_offset)]
+        parts = [
+            replace(file, start=start, base_offset=base, end=end, end_offset=end_offset if end_offset > base else _MOST)
+            for (start, base), (end, end_offset) in zip(starts, ends, strict=True)
+        ]
+        return [parts[0], *(replace(part, gap="") for part in parts[1:])]
 
     def _may_hold(self, file: File) -> bool:
         topic, partition = _partition_of(file.path)
@@ -71,9 +113,10 @@ class LogReader(FileReader):
             return  # Spark's own placeholder, if `where` excludes all files.
         if partition.gap:
             yield from self._failed(partition.path, 0, DecodeError(partition.gap, 0))
-        yield from self._rows(partition.path)
+        yield from self._rows(partition)
 
-    def _rows(self, path: str) -> Iterator[pa.RecordBatch]:
+    def _rows(self, file: File) -> Iterator[pa.RecordBatch]:
+        path = file.path
         try:
             data = map_file(Path(path))
         except (OSError, StorageError) as error:
@@ -81,7 +124,8 @@ class LogReader(FileReader):
                 raise
             yield from self._corrupt(path, None, str(error))
             return
-        batches = scan_batches(data, stop=True)
+        part = memoryview(data)[: file.end]
+        batches = scan_batches(part, start=file.start, stop=True, skip=self.mode != FAILFAST)
         chosen = replace(batches.take(self._wanted(batches)), problem=None)  # Reported after the readable records.
         first = 0
         while first < len(chosen):
@@ -89,10 +133,35 @@ class LogReader(FileReader):
             end = max(first + 1, int(np.searchsorted(chosen.position, bound)))
             yield from self._decoded(path, data, chosen.take(slice(first, end)))
             first = end
+        yield from self._unread(file, part, batches)
+
+    def _unread(self, file: File, part: memoryview, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
+        """Reports what is in the part beside the batches: other formats, damage, holes in the offsets."""
+        for problem, count in _runs(batches):
+            said = explained(problem, part)
+            more = f" ({count:,} of them, one after the other)" if count > 1 else ""
+            yield from self._corrupt(file.path, problem.offset - MAGIC_PLACE, f"{said}{more}")
+        if len(batches) and batches.last_offset[-1] + 1 >= file.read_until:
+            return
+        if len(part) < (file.end if file.end < _MOST else file.start):
+            yield from self._failed(file.path, len(part), DecodeError("the file became shorter meanwhile", len(part)))
+            return
         if batches.problem:
-            yield from self._failed(path, batches.end, batches.problem)
-        elif gap := gap_in_file(Path(path), batches):
-            yield from self._failed(path, gap.offset, gap)
+            if not is_unused(part, batches.end):
+                yield from self._failed(file.path, batches.end, explained(batches.problem, part))
+        elif gap := self._gap(file, batches):
+            yield from self._failed(file.path, gap.offset, gap)
+
+    def _gap(self, file: File, batches: RecordBatches) -> DecodeError | None:
+        """The first hole in the part's offsets, the border to the next part included; None in files that may have
+        holes."""
+        path = Path(file.path)
+        if not has_all_offsets(path):
+            return None
+        if file.end < _MOST:
+            with_next = map_file(path)
+            batches = scan_batches(with_next, start=file.start, limit=len(batches) + 1, check_crc=False, stop=True)
+        return gap_in_file(path, batches, whole=file.start == 0)
 
     def _wanted(self, batches: RecordBatches) -> Bools:
         """True for each batch that may hold a record that meets `where`, and for each batch whose CRC does not
@@ -142,20 +211,26 @@ class LogSource(FileSource):
     """The format with one row per record, the same fields as `kcore dump --deep` shows."""
 
     columns = SCHEMA
+    known_options = (*OPTIONS, "splitSize")
 
     @classmethod
     def name(cls) -> str:
         return "kcore.log"
 
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = {name.lower(): value for name, value in options.items()}
+        self.split_size = _bytes(given["splitsize"]) if "splitsize" in given else SPLIT_SIZE
+
     def reader_of(self, paths: list[Path], schema: pa.Schema) -> LogReader:
-        return LogReader(paths, schema, self.mode, self.conditions)
+        return LogReader(paths, schema, self.mode, self.conditions, self.split_size)
 
 
 def _partition_of(path: str) -> tuple[str | None, int | None]:
     return partition_of(Path(path).parent) or (None, None)
 
 
-def _files(path: Path, *, alone: bool) -> list[File]:
+def files_in(path: Path, *, alone: bool) -> list[File]:
     """The segments and snapshots of a log directory or a partition's folder, or `path` itself if it is a file.
 
     A file with another suffix is read only if it is the only path: a glob also matches indexes.
@@ -163,7 +238,7 @@ def _files(path: Path, *, alone: bool) -> list[File]:
     if not path.is_dir():
         return [File(str(path))] if alone or path.name.endswith((LOG, SUFFIX)) else []
     found = []
-    for folder in sorted(partitions_in(path).values()) or [path]:
+    for folder in folders_in(path):
         names = files_of(folder)
         bases = [int(name.stem) for name in names if SEGMENT_NAME.fullmatch(name.name)]
         ends, gaps = dict(pairwise(bases)), gaps_between_files(folder)
@@ -172,6 +247,28 @@ def _files(path: Path, *, alone: bool) -> list[File]:
             bounds = (0, _MOST) if base is None else (base, ends.get(base, _MOST))
             found.append(File(str(name), *bounds, gaps.get(name, "")))
     return found
+
+
+def folders_in(path: Path) -> list[Path]:
+    """The partitions' folders in a log directory; `path` itself if it has none."""
+    return sorted(partitions_in(path).values()) or [path]
+
+
+def _runs(batches: RecordBatches) -> list[tuple[DecodeError, int]]:
+    """The skipped batches: the first of each run without a readable batch in between, and the length of the run."""
+    places = np.searchsorted(batches.position, [each.offset for each in batches.skipped])
+    firsts = np.flatnonzero(np.diff(places, prepend=-1))
+    counts = np.diff(firsts, append=len(places))
+    return [(batches.skipped[first], count) for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)]
+
+
+def _bytes(text: str) -> int:
+    """A size such as 134217728 or 128m, with Spark's binary units. Raises StorageError for other text, and for 0."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    size = int(match[1]) << _UNITS[match[2] or ""] if match else 0
+    if not 0 < size <= _MOST:
+        raise StorageError(f"kcore.log: splitSize {text!r}: give a number of bytes such as 134217728 or 128m")
+    return size
 
 
 def _time(milliseconds: pa.Array) -> pa.Array:

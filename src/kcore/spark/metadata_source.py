@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 
-from kcore.errors import KcoreError
+from kcore.errors import KcoreError, StorageError
 from kcore.extras import needs
 from kcore.metadata.table.table_arrow import SCHEMA, partitions_as_arrow
 from kcore.spark.conditions import kept
@@ -15,6 +15,7 @@ from kcore.storage.raft.metadata_log import LoadedMetadata, load_metadata
 with needs("spark"):
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
 
 ROWS_A_TASK: Final = 250_000
 
@@ -72,3 +73,7 @@ class MetadataSource(FileSource):
 
     def reader_of(self, paths: list[Path], schema: pa.Schema) -> MetadataReader:
         return MetadataReader(paths, schema, self.mode, self.conditions)
+
+    def streamReader(self, schema: StructType) -> NoReturn:
+        """Raises StorageError: partitions change, and a stream only adds rows."""
+        raise StorageError("kcore.metadata is not a stream: use spark.read, or spark.readStream of kcore.log")

@@ -1,7 +1,12 @@
-"""Checks a Spark cluster before a measurement: its master must answer, and its executors must have this kcore."""
+"""Checks a Spark cluster before a measurement: its master must answer, and its executors must have this kcore.
 
+Versions alone do not show edited code: the check also compares the hash of kcore's modules and kernels.
+"""
+
+import os
 import re
 import socket
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Final, NamedTuple
@@ -9,6 +14,7 @@ from uuid import uuid4
 
 from kcore.errors import SparkError
 from kcore.extras import needs
+from kcore.measure.report.own_code import DIGITS, own_sha256
 from kcore.spark.failures import INSTALL, sentence
 from kcore.version import __version__
 
@@ -17,6 +23,8 @@ with needs("spark"):
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    from kcore.spark.pieces import executors
+
 ANSWER_S: Final = 5.0  # Limit of a TCP connection to the master.
 EXECUTORS_S: Final = 120.0  # Limit until the first executor runs a task; a busy cluster grants none immediately.
 _MASTER: Final = re.compile(
@@ -24,15 +32,22 @@ _MASTER: Final = re.compile(
     r"|spark://[^/,\s]+:\d+(,[^/,\s]+:\d+)*|k8s://\S+"
 )
 _STANDALONE: Final = "spark://"
-_TASKS: Final = 8
+_ROUNDS: Final = 3
 
 
-class _Place(NamedTuple):
-    """The host and the kcore version that a task of the check found."""
+class Place(NamedTuple):
+    """A process of an executor, or the driver, and its kcore."""
 
     host: str
+    worker: int  # The process id of the executor's Python daemon.
     version: str  # Empty if kcore or PyArrow is missing.
-    problem: str
+    sha256: str  # own_code.py; empty if this kcore has no such module.
+    problem: str = ""
+
+    @property
+    def kcore(self) -> str:
+        """Version and code in words."""
+        return f"{self.version} (code {self.sha256[:DIGITS] or 'unknown'})"
 
 
 def check_master(master: str, timeout_s: float = ANSWER_S) -> None:
@@ -54,19 +69,33 @@ def check_master(master: str, timeout_s: float = ANSWER_S) -> None:
 
 
 def check_executors(spark: SparkSession, timeout_s: float = EXECUTORS_S) -> None:
-    """Runs one small job. Raises SparkError if no executor runs it, or if an executor lacks this version of kcore."""
+    """Compares the kcore of each registered executor with the driver's, by small jobs.
+
+    Raises SparkError if no executor runs a job, or if an executor lacks kcore or has other code. An executor that
+    registers later is not seen here: its cells fail.
+    """
+    found: set[Place] = set()
+    for _ in range(_ROUNDS):
+        found |= _ask(spark, timeout_s)
+        if len({(each.host, each.worker) for each in found}) >= executors(spark.sparkContext):
+            break  # Otherwise an executor registered after the job began.
+    judge(found, Place(socket.gethostname(), os.getpid(), __version__, own_sha256()))
+
+
+def _ask(spark: SparkSession, timeout_s: float) -> set[Place]:
+    """Runs one job with a task for each core. Spark gives each idle executor a task before any gets a second one."""
     context = spark.sparkContext
     group, master = f"kcore-preflight-{uuid4()}", context.master
 
     def job() -> list[Any]:
         context.setJobGroup(group, "kcore preflight", interruptOnCancel=True)
-        tasks = min(_TASKS, max(2, context.defaultParallelism))
+        tasks = max(2, context.defaultParallelism, executors(context))
         return context.parallelize(range(tasks), tasks).map(_probe()).collect()
 
     pool = ThreadPoolExecutor(1)
     running = pool.submit(job)
     try:
-        places = {_Place(*found) for found in running.result(timeout_s)}
+        return {Place(*found) for found in running.result(timeout_s)}
     except FutureTimeoutError:
         context.cancelJobGroup(group)
         raise SparkError(
@@ -76,32 +105,38 @@ def check_executors(spark: SparkSession, timeout_s: float = EXECUTORS_S) -> None
         raise SparkError(f"{master}: {sentence(error)}") from error
     finally:
         pool.shutdown(wait=False)
-    judge(places, __version__)
 
 
-def judge(places: set[Any], wanted: str) -> None:
-    """Raises SparkError, one sentence with all wrong hosts, unless every place has the version `wanted` of kcore."""
-    lacking = sorted({f"{host} ({problem})" for host, version, problem in places if not version})
-    if lacking:
+def judge(places: Iterable[Place], driver: Place) -> None:
+    """Raises SparkError, one sentence with all wrong hosts, unless every place has the driver's version and code."""
+    found = sorted(places)
+    if lacking := dict.fromkeys(f"{each.host} ({each.problem})" for each in found if not each.version):
         raise SparkError(f"executors without kcore: {', '.join(lacking)}: {INSTALL}")
-    other = sorted({f"{host} has {version}" for host, version, _ in places if version != wanted})
-    if other:
-        raise SparkError(f"the executors' kcore differs from the driver's {wanted}: {', '.join(other)}: {INSTALL}")
+    if other := dict.fromkeys(f"{each.host} has {each.kcore}" for each in found if each.kcore != driver.kcore):
+        raise SparkError(
+            f"the executors' kcore differs from the driver's {driver.kcore}: {', '.join(other)}: {INSTALL}"
+        )
 
 
 def _probe() -> Any:
     """The function that a task runs. Spark pickles a nested function by value, so executors need no kcore to load
     it."""
 
-    def probe(_: int) -> tuple[str, str, str]:
+    def probe(_: int) -> tuple[str, int, str, str, str]:
+        import os
         import socket
 
+        place = socket.gethostname(), os.getppid()
         try:
             import kcore.version
 
             __import__("pyarrow")
         except ImportError as error:
-            return socket.gethostname(), "", str(error)
-        return socket.gethostname(), str(kcore.version.__version__), ""
+            return *place, "", "", str(error)
+        try:
+            from kcore.measure.report.own_code import own_sha256
+        except ImportError:
+            return *place, kcore.version.__version__, "", ""  # A kcore that is too old to hash itself.
+        return *place, kcore.version.__version__, own_sha256(), ""
 
     return probe

@@ -19,6 +19,7 @@ with needs("spark"):
 LOOPBACK = "127.0.0.1"
 PYTHON = "spark.pyspark.python"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+PACKAGES = ("spark.executorEnv.PYTHONPATH", "spark.archives", "spark.submit.pyFiles")  # They may bring another kcore.
 IS_LOCAL = re.compile(r"local\b")  # local[N], local-cluster[...]: the executors are processes on this machine.
 ON_THIS_MACHINE = re.compile(r"local\b|spark://(127\.|localhost)")
 # Spark changes the log level and prints a greeting unless the root logger's level is warn: the appender filters
@@ -63,9 +64,11 @@ def start(master: str = "local[*]", **settings: str) -> SparkSession:
     return session
 
 
-def runs_this_kcore(master: str) -> bool:
-    """True if the executors of a started session are on this machine and run the driver's own Python."""
-    return bool(IS_LOCAL.match(master)) and os.environ["PYSPARK_PYTHON"] == sys.executable
+def runs_this_kcore(spark: SparkSession) -> bool:
+    """True if the executors are on this machine, run the driver's own Python, and are given no other packages."""
+    context = spark.sparkContext
+    is_own_python = bool(IS_LOCAL.match(str(context.master))) and os.environ["PYSPARK_PYTHON"] == sys.executable
+    return is_own_python and not any(context.getConf().contains(key) for key in PACKAGES)
 
 
 def use_this_python(spark: SparkSession) -> None:

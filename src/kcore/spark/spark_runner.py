@@ -5,11 +5,12 @@ from contextlib import closing
 from functools import partial
 
 from kcore.extras import needs
+from kcore.measure.report.own_code import own_sha256
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import failed_row, run_cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.metadata.table.partition_table import PartitionTable
-from kcore.spark.failures import is_spark_at_fault
+from kcore.spark.failures import INSTALL, is_spark_at_fault
 from kcore.spark.pieces import outcomes
 from kcore.spark.place import batch_of, place
 from kcore.spark.progress import OnProgress, Progress, silent
@@ -20,11 +21,16 @@ with needs("spark"):
     from pyspark.sql import SparkSession
 
 
-def run_task(cluster: "Broadcast[PartitionTable | None]", cell: Cell) -> pa.RecordBatch:
-    """Runs one cell and returns its rows; runs on the executor."""
+def run_task(cluster: "Broadcast[PartitionTable | None]", sha256: str, cell: Cell) -> pa.RecordBatch:
+    """Runs one cell and returns its rows; runs on the executor. `sha256`: the driver's code, without which nothing is
+    measured."""
     context = TaskContext.get()
     task = context.partitionId() if context is not None else None
-    return batch_of(row | place(task) for row in run_cell(cell, cluster.value))
+    here = place(task)
+    if here["kcore_sha256"] != sha256:
+        said = f"{here['host']} has other code of kcore than the driver: {INSTALL}"
+        return batch_of([failed_row(cell, said) | here])
+    return batch_of(row | here for row in run_cell(cell, cluster.value))
 
 
 class SparkRunner:
@@ -48,7 +54,7 @@ class SparkRunner:
         def on_running(running: int) -> None:
             on_progress(Progress(len(batches), min(running, total - len(batches)), total, cell=last))
 
-        work = partial(run_task, sent)
+        work = partial(run_task, sent, own_sha256())
         try:
             with closing(outcomes(self._session, work, cells, on_running)) as found:
                 for each in found:

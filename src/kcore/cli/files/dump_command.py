@@ -18,7 +18,7 @@ from kcore.storage.files import is_there, open_reader
 from kcore.storage.log.continuity import gap_in_file, gaps_between_files
 from kcore.storage.log.partition_folder import partition_of
 from kcore.storage.log.segment import LOG
-from kcore.storage.raft.snapshot import SUFFIX
+from kcore.storage.raft.snapshot import is_snapshot
 from kcore.storage.tools.coordinator_records import OFFSETS, TRANSACTIONS, coordinator_json
 from kcore.storage.tools.dump import (
     Detail,
@@ -144,7 +144,7 @@ def _report(file: Path, error: KcoreError | str) -> Exit:
 def _rows(files: list[Path], detail: Detail, as_json: bool, arrow: Path | None) -> Exit:
     exit_code, kept = Exit.GOOD, list[Row]()
     for file in files:
-        if not is_beside(file) and not file.name.endswith((LOG, SUFFIX)):
+        if not (is_beside(file) or is_snapshot(file.name) or file.name.endswith(LOG)):
             raise StorageError(f"{file}: neither a segment nor a snapshot, nor a file beside one")
         if detail.records and is_beside(file):
             raise StorageError(f"{file}: only segments and snapshots have records")

@@ -69,7 +69,7 @@ def session_on(wanted: SparkSettings) -> Iterator["SparkSession"]:
         fail(str(error))
     try:
         try:
-            if not session.runs_this_kcore(wanted.master):
+            if not session.runs_this_kcore(spark):
                 preflight.check_executors(spark)
         except SparkError as error:
             fail(str(error))

@@ -19,7 +19,7 @@ from kcore.measure.bench.bench_charts import (
     workers_chart,
 )
 from kcore.measure.bench.bench_history import History
-from kcore.measure.bench.bench_results import Row, Summary, disagreements, failures, missing, summarise
+from kcore.measure.bench.bench_results import Row, Summary, disagreements, failures, missing, mixed_code, summarise
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.bench.tables import COLUMNS
 from kcore.measure.report.noise import INTERVAL, LIMITS, about_the_machine
@@ -127,6 +127,7 @@ def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
         for row in failures(rows)
     ]
     bad += [f"results differ: {line}" for line in disagreements(rows)]
+    bad += [f"kcore's code differs: {line}" for line in mixed_code(rows)]
     bad += [f"missing: {cell}" for cell in missing(rows, cells)]
     if not bad:
         return paragraphs(["Every cell ran, and all repetitions gave the same results."], "good")

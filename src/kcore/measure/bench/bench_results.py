@@ -12,6 +12,7 @@ import pyarrow as pa
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.noise import Spread, interval
+from kcore.measure.report.own_code import DIGITS
 from kcore.measure.workloads.catalog import WORKLOADS
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import KEY, ROW_SCHEMA
@@ -153,6 +154,16 @@ def disagreements(rows: Iterable[Row]) -> list[str]:
     ]
 
 
+def mixed_code(rows: Iterable[Row]) -> list[str]:
+    """If rows come from several codes of kcore, one line for each code, with its hosts; otherwise empty."""
+    hosts: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row["kcore_sha256"] is not None:
+            hosts[row["kcore_sha256"]].add(str(row["host"]))
+    lines = [f"{sha256[:DIGITS]} on {', '.join(sorted(where))}" for sha256, where in hosts.items()]
+    return lines if len(lines) > 1 else []
+
+
 def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
     """The cells of a plan that have no row."""
     names = [each.name for each in fields(Cell)]
@@ -163,7 +174,9 @@ def missing(rows: Iterable[Row], cells: Sequence[Cell]) -> list[Cell]:
 def verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> Exit:
     """The exit code of a run of these cells. If Spark lost a cell's executor, the cell is unmeasured, not failed."""
     failed = failures(rows)
-    if disagreements(rows) or missing(rows, cells) or any(is_spark_at_fault(row["error"]) for row in failed):
+    if disagreements(rows) or mixed_code(rows) or missing(rows, cells):
+        return Exit.INVALID
+    if any(is_spark_at_fault(row["error"]) for row in failed):
         return Exit.INVALID
     return Exit.FAILED if failed else Exit.GOOD
 

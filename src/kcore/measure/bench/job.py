@@ -11,6 +11,7 @@ from kcore.errors import ClusterFileError
 from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.bench_results import in_order
 from kcore.measure.report.machine import Load, described_jvm, facts
+from kcore.measure.report.own_code import OwnCode, own_code
 from kcore.measure.report.result_files import with_facts
 from kcore.measure.workloads.cell import Cell
 from kcore.metadata.table.partition_table import PartitionTable
@@ -47,7 +48,7 @@ def run(
         cluster = read_cluster(wanted.cluster)
     before = Load.now()
     table = _runner(spark).run(wanted.cells(), cluster, on_progress)
-    return with_facts(in_order(table), facts(before) | _how(wanted, spark))
+    return with_facts(_with_commit(in_order(table), own_code()), facts(before) | _how(wanted, spark))
 
 
 def read_cluster(source: str, command_config: str | Path | None = None) -> PartitionTable:
@@ -62,6 +63,13 @@ def as_it_is(plan: Plan, cluster: PartitionTable) -> Plan:
     """The plan with the size of the cluster in place of its own sizes."""
     sizes: dict[str, Any] = {"partitions": (cluster.partition_count,), "brokers": (len(cluster.brokers),)}
     return replace(plan, workloads=tuple(replace(workload, **sizes) for workload in plan.workloads))
+
+
+def _with_commit(table: pa.Table, code: OwnCode) -> pa.Table:
+    """Adds the driver's commit to the rows that the same code measured."""
+    commits = [code.commit if each == code.sha256 else None for each in table["kcore_sha256"].to_pylist()]
+    at = table.schema.get_field_index("kcore_commit")
+    return table.set_column(at, table.schema.field(at), pa.array(commits, pa.string()))
 
 
 def _runner(spark: "SparkSession | None") -> Runner:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.measure.bench.bench_results import Summary, disagreements, failures
+from kcore.measure.bench.bench_results import Summary, disagreements, failures, mixed_code
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.report.units import duration, quantity, size, three_digits
 
@@ -31,6 +31,8 @@ def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str
         console.print(f"[bold red]failed[/] {cell}: {escape(row['error'])}")
     for line in disagreements(rows):
         console.print(f"[bold red]results differ[/] {escape(line)}")
+    for line in mixed_code(rows):
+        console.print(f"[bold red]kcore's code differs[/] {escape(line)}", soft_wrap=True)
 
 
 def _timings(workload: str, summaries: Sequence[Summary]) -> Table:

@@ -1,8 +1,8 @@
 """Tools that every report uses.
 
 `units.py` writes figures as people read them. `machine.py` describes the machine, `build.py` the software of a target,
-and `noise.py` says how far a figure can be trusted. `result_files.py` reads and writes results, `earlier.py` finds
-those of earlier runs, and `figure_history.py` compares them. `report_page.py` has the parts of a page, with `style.py`,
-`script.py` and the colours of `palette.py`. `svg.py` draws; `charts.py` and `dots.py` have the kinds of charts.
-`markdown.py` writes tables for pull requests, and `exits.py` has the exit codes.
+`own_code.py` the code of kcore itself, and `noise.py` says how far a figure can be trusted. `result_files.py` reads and
+writes results, `earlier.py` finds those of earlier runs, and `figure_history.py` compares them. `report_page.py` has
+the parts of a page, with `style.py`, `script.py` and the colours of `palette.py`. `svg.py` draws; `charts.py` and
+`dots.py` have the kinds of charts. `markdown.py` writes tables for pull requests, and `exits.py` has the exit codes.
 """

@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
+from kcore.measure.report.own_code import own_code
+
 PACKAGES: Final = ("kcore", "numpy", "numba", "pyarrow", "pyspark")
 _IDLE: Final = (3, 4)  # Fields of /proc/stat: idle, and waiting for a disk.
 _STOLEN: Final = 7  # Time that the host took from a virtual machine.
@@ -50,7 +52,8 @@ class Load:
 
 
 def facts(start: Load | None = None) -> dict[str, Any]:
-    """The machine, the versions of packages and, with `start`, how busy the machine has been since then."""
+    """The machine, the versions of packages, the code of kcore and, with `start`, how busy the machine has been since
+    then."""
     found = {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {
@@ -61,6 +64,7 @@ def facts(start: Load | None = None) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         },
         "versions": {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES},
+        "code": own_code()._asdict(),
     }
     return found | ({"load": start.since()} if start is not None else {})
 

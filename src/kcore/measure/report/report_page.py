@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from kcore.measure.report.build import Build, build_lines
 from kcore.measure.report.noise import load_facts
+from kcore.measure.report.own_code import DIGITS
 from kcore.measure.report.script import SCRIPT
 from kcore.measure.report.style import STYLE
 from kcore.measure.report.units import size
@@ -55,6 +56,9 @@ def fact_lists(facts: dict[str, Any]) -> str:
     machine = facts.get("machine", {}) | {"memory": size(facts.get("machine", {}).get("memory_bytes"))}
     machine.pop("memory_bytes", None)
     versions = facts.get("versions", {}) | ({"JVM": facts["jvm"]} if facts.get("jvm") else {})
+    code = facts.get("code", {})
+    versions |= {"kcore's code": code["sha256"][:DIGITS]} if code.get("sha256") else {}
+    versions |= {"kcore's commit": code["commit"]} if code.get("commit") else {}
     if facts.get("java") and not facts.get("jvm"):
         versions |= {"java": facts["java"]}
     lists = _fact_list("Machine", machine | load_facts(facts)) + _fact_list("Versions", versions)

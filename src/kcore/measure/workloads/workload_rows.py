@@ -10,6 +10,8 @@ VARIANT = {
     **{"isr": pa.string(), "brokers_gone": pa.float64()},
     **{"warm_up_s": pa.float64(), "duration_s": pa.float64()},
 }
+# The code of kcore that measured the row: see own_code.py. The commit is the driver's, in rows of the same hash.
+CODE = {"kcore_sha256": pa.string(), "kcore_commit": pa.string()}
 ROW_SCHEMA = pa.schema(
     [
         ("workload", pa.string()),
@@ -38,6 +40,7 @@ ROW_SCHEMA = pa.schema(
         ("pid", pa.int64()),
         ("worker", pa.string()),  # the Spark executor's Python daemon, as host:pid; or this process
         ("task", pa.int32()),  # Spark's partition id
+        *CODE.items(),
     ]
 )
 

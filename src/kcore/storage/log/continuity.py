@@ -6,22 +6,29 @@ from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError
 from kcore.storage.log.partition_folder import partition_of, segment_files
 from kcore.storage.log.segment import LOG, base_offset_of, map_file
-from kcore.storage.raft.snapshot import SUFFIX, snapshots_in
+from kcore.storage.raft.snapshot import is_snapshot, snapshots_in
 from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan_batches
 
 
-def gap_in_file(path: Path, batches: RecordBatches | None = None) -> DecodeError | None:
+def gap_in_file(path: Path, batches: RecordBatches | None = None, *, whole: bool = True) -> DecodeError | None:
     """The first gap between a file's batches, or None; always None for a partition's log, which may have gaps.
 
-    `batches` are the file's batches, if they have been scanned already.
+    `batches` are the file's batches, if they have been scanned already. Without `whole` they begin anywhere in it.
     """
-    is_segment = path.name.endswith(LOG)
-    if not path.name.endswith(SUFFIX) and not (is_segment and _is_metadata(path.resolve().parent)):
+    if not has_all_offsets(path):
         return None
     if batches is None:
         batches = scan_batches(map_file(path), check_crc=False, stop=True)
-    gap = gap_in(batches, base_offset_of(path) if is_segment else 0)
+    first = base_offset_of(path) if path.name.endswith(LOG) else 0
+    if not whole and len(batches):
+        first = int(batches.base_offset[0])
+    gap = gap_in(batches, first)
     return gap.problem if gap else None
+
+
+def has_all_offsets(path: Path) -> bool:
+    """True for a snapshot and for a metadata log's segment, whose offsets have no gaps."""
+    return is_snapshot(path.name) or (path.name.endswith(LOG) and _is_metadata(path.resolve().parent))
 
 
 def gaps_between_files(folder: Path) -> dict[Path, str]:

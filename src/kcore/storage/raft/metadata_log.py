@@ -13,10 +13,10 @@ from kcore.storage.files import checked_path
 from kcore.storage.log.partition_folder import partition_of, segment_files
 from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of, map_file
 from kcore.storage.raft.snapshot import (
-    SUFFIX,
     Snapshot,
     age,
     check_one_history,
+    is_snapshot,
     read_snapshot,
     snapshots_in,
     why_damaged,
@@ -95,7 +95,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
             raise StorageError(f"{path}: neither a segment nor a snapshot there")
     elif SEGMENT_NAME.fullmatch(path.name):
         segments = [path]
-    elif path.name.endswith(SUFFIX):
+    elif is_snapshot(path.name):
         snapshots = [path]
     else:
         raise StorageError(f"{path}: neither a metadata log's folder nor a segment nor a snapshot")

@@ -26,6 +26,7 @@ from kcore.wire.records import CONTROL_TYPES, Record, Records, control_message, 
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 SUFFIX: Final = ".checkpoint"
+DELETED: Final = ".deleted"
 HEADER: Final = "SNAPSHOT_HEADER"
 FOOTER: Final = "SNAPSHOT_FOOTER"
 BATCH_BYTES: Final = 1 << 20  # Bytes of the values in a written batch; Kafka's batches have at most 8 MiB.
@@ -42,6 +43,11 @@ class SnapshotId(NamedTuple):
     @property
     def file_name(self) -> str:
         return f"{self.end_offset:020}-{self.epoch:010}{SUFFIX}"
+
+
+def is_snapshot(name: str) -> bool:
+    """True for the name of a snapshot, also of one that Kafka has marked for deletion."""
+    return name.removesuffix(DELETED).endswith(SUFFIX)
 
 
 @lru_cache(maxsize=1024)
@@ -103,7 +109,7 @@ def read_snapshot(path: Path) -> Snapshot:
         if (gap := gap_in(records.batches, 0)) is not None:
             raise gap.problem
     return Snapshot(
-        snapshot_id(path.name),
+        snapshot_id(path.name.removesuffix(DELETED)),
         found["SNAPSHOT_HEADER"],
         found.get("KRAFT_VERSION"),
         found.get("KRAFT_VOTERS"),

@@ -13,7 +13,7 @@ from kcore.printable import printable, printable_json
 from kcore.storage.log.continuity import gap_in_file
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import LOG, Segment, map_file
-from kcore.storage.raft.snapshot import BOOTSTRAP, SUFFIX, snapshot_id, snapshots_in
+from kcore.storage.raft.snapshot import BOOTSTRAP, DELETED, is_snapshot, snapshot_id, snapshots_in
 from kcore.storage.tools.coordinator_records import Types, coordinator_json
 from kcore.storage.tools.dump_beside import beside_line, beside_rows, is_beside
 from kcore.storage.tools.foreign import explained, is_old
@@ -104,7 +104,8 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
             yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
     if path.suffix == LOG and not (problem and is_old(problem)):
         with Segment(path) as segment:
-            problem = next(iter(segment.problems), problem)
+            first = next(iter(segment.problems), None)
+            problem = explained(first, segment.data) if first else problem
     if problem := problem or gap_in_file(path):
         raise problem
 
@@ -112,8 +113,8 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
 def _first_line(path: Path) -> str:
     if path.name == BOOTSTRAP:
         return "KRaft bootstrap snapshot"
-    if path.name.endswith(SUFFIX):
-        found = snapshot_id(path.name)
+    if is_snapshot(path.name):
+        found = snapshot_id(path.name.removesuffix(DELETED))
         return f"Snapshot end offset: {found.end_offset}, epoch: {found.epoch}" if found else "Snapshot"
     with Segment(path) as segment:
         return f"Log starting offset: {segment.base_offset}"
