@@ -14,7 +14,6 @@ from typing import Self
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import ControlRequests
-from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.node.zk.admin.configs import settings_of
 from kcore.node.zk.admin.tokens import TokenNode
 from kcore.releases.known import ZOOKEEPER_RELEASE
@@ -31,6 +30,7 @@ from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.pipeline import Route
 from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.broker_throttles import BrokerThrottles
 from kcore.server.zk_broker.control_request_receiver import ControlRequestReceiver
 from kcore.server.zk_broker.controlled_shutdown import controlled_shutdown
 from kcore.server.zk_broker.document_forwarding import DocumentForwarding
@@ -39,7 +39,7 @@ from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
 from kcore.server.zk_broker.migration_settings import MigrationSettings
 from kcore.server.zk_broker.node_admin import NodeAdmin
-from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
 from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
 from kcore.server.zk_broker.zk_broker_request_handlers import (
     APIS,
@@ -51,6 +51,7 @@ from kcore.server.zk_broker.zk_registration import ZkRegistration, cluster_id_in
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
 from kcore.server.zk_node.document_routing import DocumentRouting, with_bumped
 from kcore.server.zk_node.relay import BrokerRelay
+from kcore.server.zk_node.watched_settings import WatchedSettings
 from kcore.storage.log.live_log import Settings
 from kcore.types import Uuid
 from kcore.zookeeper.client import ZookeeperClient
@@ -94,8 +95,14 @@ class ZkBrokerServer:
             )
             manager = new_replicas(config, logs)
             self.control = ControlRequests(manager)
-            self.watched = WatchedSettings(self._zookeeper, manager, listener_settings, lambda: self.runtime.perform())
-            self.link, self.runtime = self._new_runtime(manager, logs, ordinary_topics)
+            topics = ZkTopicSettings(self._zookeeper, manager, now_ms, lambda: self.runtime.perform())
+            self.watched = WatchedSettings(
+                *(self._zookeeper, topics, BrokerThrottles(self._zookeeper, manager)),
+                settings=listener_settings.authorizer,
+                secret_key=listener_settings.tokens.secret_key,
+                has_users=listener_settings.has_users,
+            )
+            self.link, self.runtime = self._new_runtime(manager, logs, topics, ordinary_topics)
             self.handlers = self._new_handlers(log_dirs)
             self.listening = BrokerListening(listener_settings.listeners, self.handlers, self.link, audit)
             self._registration = ZkRegistration(*(self._zookeeper, manager, self.listening), rack, session_s)
@@ -103,11 +110,17 @@ class ZkBrokerServer:
             self._closing.enter_context(opened.pop_all())
 
     def _new_runtime(
-        self, manager: ReplicaManager, logs: BrokerLogs, ordinary_topics: OrdinaryTopics | None
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        topics: ZkTopicSettings,
+        ordinary_topics: OrdinaryTopics | None,
     ) -> tuple[ZkLink, BrokerRuntime]:
         zookeeper, listeners, tasks = self._zookeeper, self._settings.listeners, BackgroundTasks()
         dialer, listener = Dialer(listeners.of_brokers.security.outgoing()), listeners.inter_broker
-        link = ZkLink(*(zookeeper, logs, self.control, manager, self.watched, tasks), dialer=dialer, listener=listener)
+        link = ZkLink(
+            *(zookeeper, logs, self.control, manager, self.watched, topics, tasks), dialer=dialer, listener=listener
+        )
         runtime = BrokerRuntime(
             *(manager, logs, link, tasks),
             dialer=dialer,
@@ -142,14 +155,11 @@ class ZkBrokerServer:
             opened = await stack.enter_async_context(self._closing.pop_all())
             await stack.enter_async_context(self._zookeeper)
             stack.push_async_exit(opened.pop_all())  # Logs are closed before the session and its znode end.
-            has_tokens = self._settings.tokens.secret_key is not None
-            for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
-                await self._zookeeper.make_path(path)
+            await self.watched.make_paths()
             self.logs.directories.claim(self.manager.broker_id, await cluster_id_in(self._zookeeper))
             if self._migration is not None:
                 self.logs.directories.identify_migrating(self._metadata_dir)
-            for watcher in self.watched:
-                await watcher.open()
+            await self.watched.open()
             forwarding = None
             if self._migration is not None:
                 forwarding = controller_client(self.link, self.manager.broker_id, "forwarding")
@@ -205,7 +215,8 @@ class ZkBrokerServer:
     async def _serve(self, stack: AsyncExitStack, forwarding: ControllerClient | None) -> None:
         """Opens the listeners, all with the same APIs."""
         receiver = ControlRequestReceiver(
-            *(self.control, self.runtime, self.watched, self._zookeeper), self._settings.control_plane
+            *(self.control, self.runtime, self.link.topics, self._zookeeper),
+            *(self.watched.authorizer, self._settings.control_plane),
         )
         routes = [Route(receiver.takes, receiver.ask, is_of_nodes=True)]
         if forwarding is not None:  # The migrating broker forwards requests once the quorum controls the brokers.

@@ -22,7 +22,8 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.clock import now_ms
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_broker.migration import BrokerMigration
-from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
+from kcore.server.zk_node.watched_settings import WatchedSettings
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ class ZkLink:
         control: ControlRequests,
         manager: ReplicaManager,
         watched: WatchedSettings,
+        topics: ZkTopicSettings,
         tasks: BackgroundTasks,
         *,
         dialer: Dialer,
@@ -50,7 +52,7 @@ class ZkLink:
         self.throttle: Final = RequestThrottle(watched.quotas, now_ms, is_exempt)
         self.migration: BrokerMigration | None = None
         self._zookeeper, self._logs, self._control, self._manager = zookeeper, logs, control, manager
-        self._topics, self._tasks, self._listener = watched.topics, tasks, listener
+        self.topics, self._tasks, self._listener = topics, tasks, listener
 
     async def begin_migration(self, migration: BrokerMigration, stack: AsyncExitStack) -> None:
         """Registers with the quorum, too; `stack` ends the registration.
@@ -84,7 +86,7 @@ class ZkLink:
         return self._control.received_leader_and_isr
 
     def keep_settings(self, topics: Collection[str]) -> None:
-        self._topics.keep_only(topics)
+        self.topics.keep_only(topics)
 
     def report_failed_directories(self) -> None:
         failed = [each.path for each in self._logs.directories if each.failed is not None]
