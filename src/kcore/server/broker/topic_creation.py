@@ -20,7 +20,7 @@ from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.broker.forwarding import enveloped
 from kcore.server.properties.values import read_all, value_of
 from kcore.wire.codec import decode_from, encode
@@ -98,7 +98,7 @@ class TopicCreation:
         request = CreateTopicsRequest(topics=[*map(self._topic, names)], timeout_ms=REQUEST_TIMEOUT_MS)
         version = 0
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             nonlocal version
             version = choose(CreateTopicsRequest)
             if context is None or not self._knows_envelopes():

@@ -21,7 +21,7 @@ from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.kraft_broker.timed_requests import TimedRequests
 
 logger = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ class LifecycleTasks:
     def _send(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
         """Sends a request. Closes the connection if no response comes within the heartbeat interval, as Kafka does."""
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             version = choose(type(request))
             if isinstance(request, BrokerHeartbeatRequest):
                 if version < CORDONED_SINCE:
