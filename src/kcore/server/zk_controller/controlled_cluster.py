@@ -9,9 +9,8 @@ from kcore.controller.zk.active import ActiveController
 from kcore.errors import TableError
 from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import read_broker
 from kcore.server.cluster_view import ClusterView
-from kcore.server.zk_node.relay import Address
+from kcore.server.zk_node.relay import Address, registered_brokers
 from kcore.zookeeper.client import ZookeeperClient
 
 
@@ -56,11 +55,6 @@ class ControlledCluster:
             rows = [*np.flatnonzero(brokers.live & ~last).tolist(), *np.flatnonzero(brokers.live & last).tolist()]
             lists = [brokers.endpoints[row] for row in rows]
         else:
-            [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
-            nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
-            found = []
-            for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # The active controller reports the unreadable znode.
-                    found += [] if node is None else [read_broker(name, node.data)[1]]
+            found = await registered_brokers(self._zookeeper)
             lists = [tuple(each.endpoints) for each in sorted(found, key=lambda each: not each.coordinates)]
         return [Address(each.host, each.port) for endpoints in lists for each in endpoints if each.listener == listener]
