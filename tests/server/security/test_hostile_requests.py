@@ -62,9 +62,8 @@ async def test_a_broker_answers_random_requests_and_goes_on(
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
-        brokers.servers[
-            1
-        ].manager.cluster.controller_id = -1  # As far as it knows by now, nobody would answer its good-bye.
+        # As far as it knows by now, nobody would answer its good-bye.
+        brokers.servers[1].runtime.manager.cluster.controller_id = -1
 
 
 @pytest.mark.parametrize("seed", seeds(1, 2))

@@ -20,6 +20,7 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from kcore.server.broker.background_tasks import BackgroundTasks
 from kcore.server.broker.broker_connections import Dialer, NodeConnection
 from kcore.server.broker.coordination import refusal_of
 from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
@@ -45,7 +46,7 @@ class TransactionVerifier:
         self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
         self._queues: dict[int, asyncio.Queue[Verify]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._log = BoundedLog(logger)
 
     def ask(self, verify: Verify) -> None:
@@ -59,18 +60,12 @@ class TransactionVerifier:
         else:
             if coordinator not in self._queues:
                 self._queues[coordinator] = asyncio.Queue()
-                name = f"verifying with broker {coordinator}"
-                task = asyncio.create_task(self._run(coordinator), name=name)
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._tasks.begin(self._run(coordinator), f"verifying transactions with broker {coordinator}")
             self._queues[coordinator].put_nowait(verify)
 
     async def close(self) -> None:
         """Stops; waiting verifications get no result."""
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _run(self, coordinator: int) -> None:
         queue, absent = self._queues[coordinator], f"broker {coordinator} is not alive"
@@ -92,8 +87,6 @@ class TransactionVerifier:
                     self._log.info("verifying transactions with broker %s: %s", coordinator, error)
                     link.close()
                     self._finish([*batch.values()], Errors.NETWORK_EXCEPTION)
-        except Exception:
-            logger.exception("verifying transactions with broker %s ended", coordinator)
         finally:  # Queued verifications time out; the next one opens a new connection.
             del self._queues[coordinator]
             link.close()

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kcore.broker.lifecycle.machine import (
@@ -14,6 +15,7 @@ from kcore.broker.lifecycle.machine import (
     Refused,
     Registered,
     Send,
+    ShutdownRequested,
     StateChanged,
     Timer,
 )
@@ -25,6 +27,7 @@ from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.kraft_broker.timed_requests import TimedRequests
 
 logger = logging.getLogger(__name__)
+SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
 CORDONED_SINCE: Final = 2  # The first version with cordoned directories.
 
@@ -69,6 +72,16 @@ class LifecycleTasks:
         for effect in self.machine.on_event(event, self._now_ms()):
             self._perform(effect)
         self.requests.set_deadline(self.machine.next_deadline_ms)
+
+    async def shut_down(self) -> None:
+        """Requests a controlled shutdown, and waits until the controller has moved the leaderships away."""
+        self.take(ShutdownRequested())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_S):
+                await self.ended.wait()
+                logger.info("controlled shutdown: all leaders are moved")
+                return
+        logger.warning("controlled shutdown did not succeed within %s s", SHUTDOWN_S)
 
     def _perform(self, effect: Effect) -> None:
         match effect:

@@ -5,7 +5,7 @@ Source: KafkaServer of 3.9.1.
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
@@ -131,7 +131,7 @@ class ZkBrokerServer:
         return link, runtime
 
     def _new_handlers(self, log_dirs: Sequence[Path]) -> BrokerRequestHandlers[ZkBrokerRequestHandlers]:
-        manager, listeners = self.manager, self._settings.listeners
+        manager, listeners = self.runtime.manager, self._settings.listeners
         # The broker's own settings that DescribeConfigs shows.
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in log_dirs)}
         shown = {**settings_of(manager.config, ["protocol"]), **dirs}
@@ -156,13 +156,13 @@ class ZkBrokerServer:
             await stack.enter_async_context(self._zookeeper)
             stack.push_async_exit(opened.pop_all())  # Logs are closed before the session and its znode end.
             await self.watched.make_paths()
-            self.logs.directories.claim(self.manager.broker_id, await cluster_id_in(self._zookeeper))
+            self.runtime.logs.directories.claim(self.runtime.manager.broker_id, await cluster_id_in(self._zookeeper))
             if self._migration is not None:
-                self.logs.directories.identify_migrating(self._metadata_dir)
+                self.runtime.logs.directories.identify_migrating(self._metadata_dir)
             await self.watched.open()
             forwarding = None
             if self._migration is not None:
-                forwarding = controller_client(self.link, self.manager.broker_id, "forwarding")
+                forwarding = controller_client(self.link, self.runtime.manager.broker_id, "forwarding")
             await self._serve(stack, forwarding)
             await self._registration.register()
             await self._migrate(stack)
@@ -178,32 +178,19 @@ class ZkBrokerServer:
 
     async def __aexit__(self, *_: object) -> None:
         """Waits for the controlled shutdown, unless the disks failed. Then closes the logs, and deletes the znode."""
-        if not self.runtime.tasks.failed.is_set() and self.manager.cluster.controller_id >= 0:
+        if not self.runtime.tasks.failed.is_set() and self.runtime.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
 
     async def _controlled_shutdown(self) -> None:
         """A quorum's controller gets the request in heartbeats, a ZooKeeper-mode controller as ControlledShutdown."""
         if not await self.link.leave_quorum():
-            await controlled_shutdown(self.runtime.requests.channel, self.manager, self._registration.session_s)
+            await controlled_shutdown(self.runtime.requests.channel, self.runtime.manager, self._registration.session_s)
 
     async def wait_failed(self) -> None:
         """Returns when the broker must stop because log directories failed. Raises an error of the metadata log."""
         migration = self.link.migration
         await until_first(self.runtime.tasks.wait_failed(), *([] if migration is None else [migration.wait_failed()]))
-
-    @property
-    def manager(self) -> ReplicaManager:
-        return self.runtime.manager
-
-    @property
-    def logs(self) -> BrokerLogs:
-        return self.runtime.logs
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """The ports by listener name, once the listeners are open."""
-        return self.listening.ports
 
     @property
     def port(self) -> int:
@@ -241,15 +228,15 @@ class ZkBrokerServer:
     @property
     def _metadata_dir(self) -> Path:
         given = None if self._migration is None else self._migration.metadata_dir
-        return given or self.logs.directories[0].path
+        return given or self.runtime.logs.directories[0].path
 
     async def _migrate(self, stack: AsyncExitStack) -> None:
         """Registers with the quorum, too."""
         if self._migration is None:
             return
-        directories, own = self.logs.directories, self._registration
+        directories, own = self.runtime.logs.directories, self._registration
         ids = {each.path: each.directory_id for each in directories if each.directory_id is not None}
-        config, metadata_dir = self.manager.config, self._metadata_dir
+        config, metadata_dir = self.runtime.manager.config, self._metadata_dir
         node = MigratingNode(config, directories.cluster_id, own.endpoints, own.rack, ids, metadata_dir)
         await self.link.begin_migration(BrokerMigration(self._migration, node, now_ms), stack)
 

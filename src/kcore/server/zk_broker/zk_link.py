@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -27,7 +27,6 @@ from kcore.server.zk_node.watched_settings import WatchedSettings
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
-KRAFT_SHUTDOWN_S: Final = 30.0  # The time-out with a quorum's controller; Kafka waits for five minutes.
 
 
 class ZkLink:
@@ -112,10 +111,5 @@ class ZkLink:
         """Requests a controlled shutdown in heartbeats; False if no quorum's controller controls the brokers."""
         if self._quorum is None:
             return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KRAFT_SHUTDOWN_S):
-                await self._quorum.controlled_shutdown()
-                logger.info("controlled shutdown: all leaders are moved")
-                return True
-        logger.warning("controlled shutdown did not succeed within %s s", KRAFT_SHUTDOWN_S)
+        await self._quorum.lifecycle.shut_down()
         return True
