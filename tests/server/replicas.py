@@ -211,7 +211,7 @@ class Brokers:
         state = {"partitionIndex": 0, "controllerEpoch": 1, "leader": leader, "leaderEpoch": 1, "isr": [leader]}
         cached = state | {"replicas": [leader], "zkVersion": 1, "offlineReplicas": []}
         for each, server in self.servers.items():
-            brokers = server.manager.cluster.table.brokers
+            brokers = server.runtime.manager.cluster.table.brokers
             known = {int(brokers.ids[row]): [*brokers.endpoints[row]] for row in brokers.live.nonzero()[0]}
             if port is not None:
                 known[leader] = [Endpoint(port, "127.0.0.1", "PLAINTEXT", 0)]
@@ -223,7 +223,7 @@ class Brokers:
     ) -> None:
         topic_id = TOPIC_ID if topic == "t" else Uuid(topic[-16:].encode())
         named = {"topicName": topic, "topicId": str(topic_id), "partitionStates": states}
-        epochs = {"controllerEpoch": 1, "brokerEpoch": self.servers[broker_id].manager.broker_epoch}
+        epochs = {"controllerEpoch": 1, "brokerEpoch": self.servers[broker_id].runtime.manager.broker_epoch}
         who = {"controllerId": CONTROLLER, "isKRaftController": False}
         request = kcore.from_json(message.__name__, version, who | epochs | {"topicStates": [named]} | fields)
         answer = await self.ask(broker_id, request, version)
@@ -234,7 +234,7 @@ class Brokers:
     async def ask(self, broker_id: int, request: Any, version: int | None = None) -> Any:
         """As a client would."""
         server = self.servers[broker_id]
-        port = server.ports[self.orders or server.listening.listeners.inter_broker]
+        port = server.listening.ports[self.orders or server.listening.listeners.inter_broker]
         async with await connect("127.0.0.1", port, security=self.security) as connection:
             return await connection.send(request, version)
 

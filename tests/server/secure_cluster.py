@@ -140,7 +140,7 @@ class SecureCluster:
         """A connection of a user of the log to a broker's listener."""
         sasl = Sasl("SCRAM-SHA-512", name, word)
         security = self.security(sasl) if listener == "SECURE" else Security(sasl=sasl)
-        return await connect("127.0.0.1", self.brokers[broker_id].ports[listener], security=security)
+        return await connect("127.0.0.1", self.brokers[broker_id].listening.ports[listener], security=security)
 
     async def ask(self, name: str, request: Any, version: int | None = None, broker_id: int = 1) -> Any:
         async with await self.connect(broker_id, name) as connection:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
+import pytest
 
 from controller.zk.tree import Tree
 from kcore.errors import ControllerMovedError, SessionExpiredError
@@ -14,6 +15,7 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_brokers import BrokerNode, encode_broker
 from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, States
 from kcore.metadata.zookeeper.znodes import TopicAssignment
+from kcore.server.zk_controller import election, zk_controller_server
 from kcore.types import Uuid
 from kcore.zookeeper.registration import ControllerEpoch
 from kcore.zookeeper.session import SessionEvent
@@ -164,6 +166,13 @@ async def elect(client: Client, broker_id: int, timestamp_ms: int) -> Controller
 
 async def take_over(client: Client, broker_id: int, timestamp_ms: int) -> ControllerEpoch:
     return client.zookeeper.elected(broker_id, OURS)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Controllers use the fake client."""
+    monkeypatch.setattr(zk_controller_server, "ZookeeperClient", Client)
+    monkeypatch.setattr(election, "elect", elect)
+    monkeypatch.setattr(election, "take_over", take_over)
 
 
 def expired() -> None:

@@ -16,12 +16,11 @@ from kcore.net.limits.bounded_log import BoundedLog
 from kcore.net.limits.connection_limits import HEADER_VALUES, Limits
 from kcore.net.limits.large_requests import LargeRequests
 from kcore.net.request_context import ClientSession, RequestContext
-from kcore.net.versions import answer_of, api_name, for_version, is_valid, means_another, refusal, response_of
+from kcore.net.versions import answer_of, for_version, is_valid, means_another, name_of_key, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.fetch import FetchResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
-from kcore.schema.index import REQUESTS
 from kcore.schema.structure import Message
 from kcore.schema.versions import NONE, Versions
 from kcore.wire.codec import decode_from, encode
@@ -182,7 +181,7 @@ class ServedApis:
         """The class of a served request. FrameError for an API or version that is not served."""
         request, versions = self._served.get(api_key, (None, NONE))
         if request is None or (version not in versions and request is not ApiVersionsRequest):
-            raise FrameError(f"{_name(api_key)} {version} is not served")
+            raise FrameError(f"{name_of_key(api_key)} {version} is not served")
         return request
 
     def read(self, context: RequestContext, most: int | None = None, *, gives_way: bool = False) -> Message | None:
@@ -282,8 +281,4 @@ class ServedApis:
     def blame_us(self, peer: str, error: Exception, api_key: int, version: int) -> None:
         """Counts and logs an internal error in a handler; the caller closes only this connection."""
         self._metrics.errors[type(error).__name__] += 1
-        self._log.exception("%s: %s %s was not answered", peer, _name(api_key), version)
-
-
-def _name(api_key: int) -> str:
-    return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
+        self._log.exception("%s: %s %s was not answered", peer, name_of_key(api_key), version)

@@ -10,7 +10,7 @@ from importlib.metadata import version as version_of_package
 from kcore.errors import UnsupportedVersionError
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from kcore.schema.index import message_class
+from kcore.schema.index import REQUESTS, message_class
 from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.wire.codec import decode_from
@@ -29,6 +29,11 @@ FEATURES_FROM_ZERO = 4  # The first version of ApiVersions in which a feature's 
 def api_name(request: type[Message]) -> str:
     """The name of a request's API, such as "LeaderAndIsr" for LeaderAndIsrRequest."""
     return request.__name__.removesuffix("Request")
+
+
+def name_of_key(api_key: int) -> str:
+    """The name of the API with this key, which may be unknown."""
+    return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
 
 
 @cache

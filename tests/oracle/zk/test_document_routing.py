@@ -153,7 +153,7 @@ async def broker(zookeeper: str, number: int, protocol: str, folder: Path, kind:
     audit = AuditLog(folder / f"audit-{number}")
     made = ZkBrokerServer(config, zookeeper, [path], routing=ROUTING, listener_settings=kind.broker, audit=audit)
     async with made as server:
-        await until(lambda: server.manager.cluster.controller_id >= 0)
+        await until(lambda: server.runtime.manager.cluster.controller_id >= 0)
         yield server
     audit.close()
 
@@ -233,7 +233,10 @@ class AuditLines:
 
 async def mutated_before(kind: Kind, server: ZkBrokerServer, active: ControllerServer, folder: Path) -> None:
     """A broker of the old protocol does all by itself, and its own log names the client."""
-    of_controller, of_broker = AuditLines(folder / "audit"), AuditLines(folder / f"audit-{server.manager.broker_id}")
+    of_controller, of_broker = (
+        AuditLines(folder / "audit"),
+        AuditLines(folder / f"audit-{server.runtime.manager.broker_id}"),
+    )
     await each_mutation(kind, server.port, is_bumped=False, check=of_broker)
     for request in MUTATIONS:
         if BUMPED[type(request)] > type(request).versions.highest:  # No version of Kafka's: it comes with the roll.
@@ -249,7 +252,7 @@ async def mutated_behind(
     """A broker of the new protocol hands on once, and both logs name the client."""
     node = principal(kind.admin and "broker")
     of_controller = AuditLines(folder / "audit", through=node, through_address=HERE)
-    of_broker = AuditLines(folder / f"audit-{server.manager.broker_id}")
+    of_broker = AuditLines(folder / f"audit-{server.runtime.manager.broker_id}")
 
     def check(who: str, request: Message) -> None:
         of_controller(who, request)
@@ -321,7 +324,7 @@ async def rolled(zookeeper: str, folder: Path, kind: Kind) -> None:
             ):
                 await topic_made(kind, active)
                 for server, protocol in ((one, protocols[0]), (two, protocols[1])):
-                    await until(lambda server=server: "t" in server.manager.cluster.table.topics)
+                    await until(lambda server=server: "t" in server.runtime.manager.cluster.table.topics)
                     if protocol == NEW:
                         await mutated_behind(kind, server, active, standby, folder)
                         await no_token_of_another(kind, active)
@@ -329,7 +332,7 @@ async def rolled(zookeeper: str, folder: Path, kind: Kind) -> None:
                         await mutated_before(kind, server, active, folder)
                         await no_token_of_another(kind, server, active)
                     else:  # Its controllers are of the new protocol already.
-                        audited = AuditLines(folder / f"audit-{server.manager.broker_id}")
+                        audited = AuditLines(folder / f"audit-{server.runtime.manager.broker_id}")
                         await each_mutation(kind, server.port, is_bumped=False, check=audited)
         audit.close()
 

@@ -81,7 +81,7 @@ async def test_a_transaction_from_its_verification_to_its_end(tmp_path: Path) ->
         [marker] = (await brokers.ask(1, end(commit=False), 1)).markers
         assert [each.error_code for each in marker.topics[0].partitions] == [0, Errors.UNKNOWN_TOPIC_OR_PARTITION]
         for broker_id in (1, 2):  # Consumers may read from a follower.
-            log = next(iter(brokers.servers[broker_id].logs.directories.online[0].logs.values()))
+            log = next(iter(brokers.servers[broker_id].runtime.logs.directories.online[0].logs.values()))
             await until(lambda log=log: log.high_watermark == 3)  # type: ignore[misc]
             [data] = (await brokers.fetch(broker_id, isolation_level=1)).responses[0].partitions
             assert [(each.producer_id, each.first_offset) for each in data.aborted_transactions] == [(7, 0)]

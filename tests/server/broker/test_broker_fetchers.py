@@ -41,7 +41,7 @@ class Leader:
         self.sent_versions: set[int] = set()  # Versions of the requests.
         self.versions = SimpleNamespace(choose=lambda request: 12)
 
-    async def connect_to_broker(self, broker_id: int, where: Endpoint, client_id: str) -> Any:
+    async def connect(self, where: Endpoint, client_id: str) -> Any:
         self.opened += 1
         return self
 

@@ -102,7 +102,7 @@ async def create(cluster: SecureCluster, name: str = "t") -> None:
     assert response.topics[0].error_code == 0
     image = cluster.controller.controller.image
     await until(lambda: image.partition(name, 0).isr == [1, 2] or {*image.partition(name, 0).isr} == {1, 2})
-    await until(lambda: all((name, 0) in each.manager.partitions for each in cluster.brokers.values()))
+    await until(lambda: all((name, 0) in each.runtime.manager.partitions for each in cluster.brokers.values()))
 
 
 def produce(*values: bytes, topic: str = "t", acks: int = -1) -> ProduceRequest:
@@ -123,7 +123,7 @@ async def test_each_listener_has_its_protocol_and_its_clients_get_its_endpoints(
     async with secure_cluster(tmp_path, authority) as cluster:
         brokers = cluster.controller.controller.image.brokers
         found = {each.listener: each for each in brokers.endpoints[brokers.row(1)]}
-        ports = cluster.brokers[1].ports
+        ports = cluster.brokers[1].listening.ports
         assert {name: (each.host, each.port, each.security_protocol) for name, each in found.items()} == {
             "SECURE": ("127.0.0.1", ports["SECURE"], 3),
             "CLIENTS": ("localhost", ports["CLIENTS"], 2),
@@ -137,7 +137,9 @@ async def test_each_listener_has_its_protocol_and_its_clients_get_its_endpoints(
                     places = {
                         getattr(each, "node_id", None) or each.broker_id: (each.host, each.port) for each in response
                     }
-                    assert places == {node: (host, broker.ports[listener]) for node, broker in cluster.brokers.items()}
+                    assert places == {
+                        node: (host, broker.listening.ports[listener]) for node, broker in cluster.brokers.items()
+                    }
         async with await connect("127.0.0.1", ports["OPEN"]) as stranger:
             response = await stranger.send(creation())
             assert response.topics[0].error_code == NO_TOPIC
@@ -191,7 +193,7 @@ async def test_new_certificates_are_shown_without_a_restart(tmp_path: Path, auth
 async def subject_of(cluster: SecureCluster) -> str:
     """The principal of broker 1's certificate."""
     context = ssl.create_default_context(cafile=cluster.authority.trusted)
-    _, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[1].ports["SECURE"], ssl=context)
+    _, writer = await asyncio.open_connection("127.0.0.1", cluster.brokers[1].listening.ports["SECURE"], ssl=context)
     names = dict(pair for [pair] in writer.get_extra_info("peercert")["subject"])
     writer.close()
     return str(names["commonName"])
@@ -439,7 +441,7 @@ async def test_unauthorized_resources_are_left_out_of_descriptions(tmp_path: Pat
                 "t": NO_TOPIC,
                 "u": 0,
             }
-        assert cluster.brokers[1].manager.partitions["t", 0].log.end_offset == 0
+        assert cluster.brokers[1].runtime.manager.partitions["t", 0].log.end_offset == 0
 
 
 @story
@@ -450,7 +452,7 @@ async def test_a_refused_produce_with_acks_0_closes_the_connection(tmp_path: Pat
             async with await cluster.connect(1, "alice") as alice:
                 await alice.send(produce(acks=0), 9)
                 await alice.send(MetadataRequest(topics=[]))
-        assert cluster.brokers[1].manager.partitions["t", 0].log.end_offset == 0
+        assert cluster.brokers[1].runtime.manager.partitions["t", 0].log.end_offset == 0
 
 
 @story
@@ -467,7 +469,7 @@ async def test_a_produce_with_acks_0_that_is_refused_in_part_closes_the_connecti
         async with await cluster.connect(1, "alice") as alice:
             with pytest.raises(DisconnectedError):
                 await alice.send(mixed, 9)
-        partitions = cluster.brokers[1].manager.partitions
+        partitions = cluster.brokers[1].runtime.manager.partitions
         assert [partitions[name, 0].log.end_offset for name in ("t", "u")] == [0, 1]
 
 

@@ -47,7 +47,7 @@ async def test_replicas_sessions_and_requests(tmp_path: Path) -> None:
         assert await cluster.create("t", [1, 2], [2, 1], min_insync_replicas="2") is Errors.NONE
         assert await cluster.create("u", [1, 2]) is Errors.NONE
         assert await cluster.create("v", [1], min_insync_replicas="2") is Errors.NONE
-        manager = cluster.brokers[1].manager
+        manager = cluster.brokers[1].runtime.manager
         await until(lambda: len(manager.partitions) == 4)
         counts, health = [REPLICAS + name for name in COUNTS], [REPLICAS + name for name in HEALTH]
         assert await read(page, *counts) == [4, 3, 0]
@@ -73,7 +73,7 @@ async def test_replicas_that_are_being_added_are_not_missing(tmp_path: Path) -> 
         partition = ReassignablePartition(partition_index=0, replicas=[1, 2])
         request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name="t", partitions=[partition])])
         await cluster.ask(1, request)
-        received = cluster.brokers[1].manager.partitions["t", 0]
+        received = cluster.brokers[1].runtime.manager.partitions["t", 0]
         await until(lambda: received.received is not None and received.received.replicas == (1, 2))
         assert await read(page, f"{REPLICAS}UnderReplicatedPartitions") == [0]
 
@@ -87,10 +87,12 @@ async def test_directories(tmp_path: Path) -> None:
         logs = "kafka_log_LogManager_"
         await cluster.create("t", *[[1]] * 4)
         broker = cluster.brokers[1]
-        await until(lambda: len(broker.manager.partitions) == 4 and broker.directories.queued_assignments == 0)
+        await until(lambda: len(broker.runtime.manager.partitions) == 4 and broker.directories.queued_assignments == 0)
         wanted = (f"{REPLICAS}OfflineReplicaCount", f"{logs}OfflineLogDirectoryCount", QUEUED)
         assert await read(page, *wanted) == [0, 0, 0]
-        broker.runtime.directories_failed(broker.logs.directories.fail(broker.logs.directories[1], "a test"))
+        broker.runtime.directories_failed(
+            broker.runtime.logs.directories.fail(broker.runtime.logs.directories[1], "a test")
+        )
         broker.directories.machine.queue.is_supported = False  # Queued assignments stay queued.
         assert await read(page, *wanted) == [2, 1, broker.directories.queued_assignments]
         found = await samples(page)
@@ -128,7 +130,7 @@ def state_at(port: int) -> float | None:
 @story
 async def test_quotas_and_throttles(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1) as cluster, page_of(cluster, 1) as page:
-        quotas, throttles = cluster.brokers[1].handlers.quotas, cluster.brokers[1].manager.quotas
+        quotas, throttles = cluster.brokers[1].handlers.quotas, cluster.brokers[1].runtime.manager.quotas
         quotas.requests.now_ms = lambda: 1_000_000
         owner = {(("user", "alice"),): {"producer_byte_rate": 10.0, "consumer_byte_rate": 50.0}}
         quotas.produce.record(owner, "alice", "c", 200.0, 1_000_000)

@@ -73,7 +73,9 @@ async def test_what_is_acknowledged_is_on_both(tmp_path: Path) -> None:
         assert values(await brokers.fetch(2)) == [b"a", b"b", b"c"]
         assert values(await brokers.fetch(2, 3)) == []
         assert (await brokers.fetch(2, session_id=5, session_epoch=1)).error_code == Errors.FETCH_SESSION_ID_NOT_FOUND
-        logs = [next(iter(server.logs.directories.online[0].logs.values())) for server in brokers.servers.values()]
+        logs = [
+            next(iter(server.runtime.logs.directories.online[0].logs.values())) for server in brokers.servers.values()
+        ]
         await until(lambda: [log.high_watermark for log in logs] == [3, 3])
     marks = [read_offsets(tmp_path / each / "replication-offset-checkpoint") for each in ("1", "2")]
     assert marks == [{("t", 0): 3}] * 2
@@ -140,7 +142,7 @@ async def test_a_waiting_request_ends_with_its_client(tmp_path: Path) -> None:
     async with brokers_in(tmp_path, replica_lag_time_max_ms=10_000_000) as brokers:
         await brokers.elect(1)
         await brokers.servers[2].runtime.fetchers.close()  # So that nothing more is committed.
-        manager = brokers.servers[1].manager
+        manager = brokers.servers[1].runtime.manager
         partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchTopic(topic_id=TOPIC_ID, partitions=[partition])]
         fetch = FetchRequest(max_wait_ms=2**31 - 1, min_bytes=1, topics=topics, forgotten_topics_data=[])
@@ -181,7 +183,7 @@ async def test_who_is_gone_leaves_the_isr(tmp_path: Path) -> None:
         assert response.error_code == Errors.NONE, "the controller took it out"
         request = brokers.controller.of(AlterPartitionRequest)[-1]
         assert [each.broker_id for each in request.topics[0].partitions[0].new_isr_with_epochs] == [1]
-        assert request.broker_epoch == brokers.servers[1].manager.broker_epoch
+        assert request.broker_epoch == brokers.servers[1].runtime.manager.broker_epoch
 
 
 @story
@@ -211,7 +213,7 @@ async def test_a_topics_configuration(tmp_path: Path) -> None:
         nodes[path] = (znodes.encode_config({"min.insync.replicas": "1"}), 1, 0, 0)
         nodes[change] = (znodes.encode_config_change("topics/t"), 0, 0, 0)
         brokers.tree.fire(znodes.CONFIG_CHANGES)
-        settings = brokers.servers[1].manager.settings
+        settings = brokers.servers[1].runtime.manager.settings
         await until(lambda: settings["t"].min_insync_replicas == 1)
         assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
 
@@ -221,13 +223,13 @@ async def test_a_topics_configuration(tmp_path: Path) -> None:
 async def test_a_lost_session_is_followed_by_a_new_epoch(tmp_path: Path) -> None:
     async with brokers_in(tmp_path) as brokers:
         server = brokers.servers[1]
-        before = server.manager.broker_epoch
+        before = server.runtime.manager.broker_epoch
         brokers.tree.past_ids.add(brokers.tree.id)
         brokers.tree.id += 1
         server._session_changed(SessionEvent.EXPIRED)
-        await until(lambda: server.manager.broker_epoch > before)
+        await until(lambda: server.runtime.manager.broker_epoch > before)
         data, _, czxid, owner = brokers.tree.nodes[znodes.broker_path(1)]
-        assert (czxid, owner) == (server.manager.broker_epoch, brokers.tree.id) and data
+        assert (czxid, owner) == (server.runtime.manager.broker_epoch, brokers.tree.id) and data
 
 
 @pytest.mark.covers("A12")
@@ -249,10 +251,10 @@ async def test_a_leader_and_isr_that_zookeeper_cut_short_is_taken_when_it_comes_
         monkeypatch.setattr(server._zookeeper, "read_nodes", read_nodes)
         with pytest.raises(DisconnectedError):
             await brokers.elect(1)
-        assert (failures, server.manager.replicas, [*server.logs.keys()]) == ([], {}, [])
+        assert (failures, server.runtime.manager.replicas, [*server.runtime.logs.keys()]) == ([], {}, [])
         brokers.epoch -= 1
         await brokers.elect(1)
-        assert server.manager.replicas["t", 0].leader_epoch == 1
+        assert server.runtime.manager.replicas["t", 0].leader_epoch == 1
         assert (await brokers.produce(1, b"a")).error_code == Errors.NONE
 
 
@@ -266,11 +268,11 @@ async def test_controlled_shutdown_is_tried_again_with_the_new_epoch(
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         server = brokers.servers[2]
-        old = server.manager.broker_epoch
+        old = server.runtime.manager.broker_epoch
         brokers.controller.refusals = [Errors.STALE_BROKER_EPOCH]
         stopping = asyncio.create_task(server._controlled_shutdown())
         await until(lambda: len(brokers.controller.of(ControlledShutdownRequest)) == 1)
-        server.manager.broker_epoch = old + 50
+        server.runtime.manager.broker_epoch = old + 50
         await stopping
         assert [each.broker_epoch for each in brokers.controller.of(ControlledShutdownRequest)] == [old, old + 50]
 
@@ -281,7 +283,7 @@ async def test_a_full_disk_ends_the_broker(tmp_path: Path, monkeypatch: pytest.M
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
-        log = next(iter(brokers.servers[1].logs.directories.online[0].logs.values()))
+        log = next(iter(brokers.servers[1].runtime.logs.directories.online[0].logs.values()))
         monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         await brokers.servers[1].wait_failed()
@@ -297,7 +299,7 @@ async def test_a_directory_that_cannot_be_opened_at_the_start_is_offline(tmp_pat
     async with brokers_in(tmp_path) as brokers:
         await brokers.elect(1)
         await brokers.produce(1, b"a")
-        await until(lambda: brokers.servers[2].manager.partitions["t", 0].log.end_offset == 1)
+        await until(lambda: brokers.servers[2].runtime.manager.partitions["t", 0].log.end_offset == 1)
     for name in ("1-2", "2-2"):
         (tmp_path / name).write_text("no directory")
     shutil.rmtree(tmp_path / "2")
@@ -309,7 +311,7 @@ async def test_a_directory_that_cannot_be_opened_at_the_start_is_offline(tmp_pat
         with pytest.raises(AssertionError):  # The answer names an error.
             await brokers.elect(2, 2)
         assert (await brokers.produce(2, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
-        assert [*brokers.servers[2].logs.keys()] == []
+        assert [*brokers.servers[2].runtime.logs.keys()] == []
     for name in ("1", "2"):
         shutil.rmtree(tmp_path / name)
         (tmp_path / name).write_text("no directory either")
@@ -351,14 +353,14 @@ async def test_a_failed_directory_is_reported_until_zookeeper_takes_the_notifica
             return await write(*operations, **options)
 
         monkeypatch.setattr(server._zookeeper, "write", fails)
-        log = next(iter(server.logs.directories.online[0].logs.values()))
+        log = next(iter(server.runtime.logs.directories.online[0].logs.values()))
         monkeypatch.setattr(log._log._writer, "_files", FullDisk())
         assert (await brokers.produce(1, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         prefix = f"{znodes.LOG_DIR_EVENT_NOTIFICATION}/{znodes.LOG_DIR_EVENT_PREFIX}"
         await until(lambda: any(path.startswith(prefix) for path in brokers.tree.nodes))
         [path] = [path for path in brokers.tree.nodes if path.startswith(prefix)]
         assert znodes.decode_log_dir_event(path, brokers.tree.nodes[path][0]) == 1
-        assert len(server.logs.directories.online) == 1 and not server.runtime.tasks.failed.is_set()
+        assert len(server.runtime.logs.directories.online) == 1 and not server.runtime.tasks.failed.is_set()
 
 
 def test_java_hash() -> None:

@@ -35,7 +35,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, authority: Authority) -> None:
     asked, described = CreateDelegationTokenRequest(max_lifetime_ms=-1), DescribeDelegationTokenRequest(owners=None)
     async with secure_cluster(tmp_path, authority) as cluster:
-        async with await connect("127.0.0.1", cluster.brokers[1].ports["OPEN"]) as stranger:
+        async with await connect("127.0.0.1", cluster.brokers[1].listening.ports["OPEN"]) as stranger:
             for request in (asked, described):
                 assert first_error(await stranger.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         made = await cluster.ask("alice", asked)
@@ -44,7 +44,9 @@ async def test_delegation_tokens_are_made_and_shown_at_brokers(tmp_path: Path, a
         answer = await cluster.ask("alice", described, broker_id=2)
         assert [(each.token_id, each.hmac) for each in answer.tokens] == [(made.token_id, made.hmac)]
         security = cluster.security()
-        async with await connect("127.0.0.1", cluster.brokers[2].ports["SECURE"], security=security) as connection:
+        async with await connect(
+            "127.0.0.1", cluster.brokers[2].listening.ports["SECURE"], security=security
+        ) as connection:
             await show_token(connection, made.token_id, made.hmac, "SCRAM-SHA-512")
             for request in (asked, described):
                 assert first_error(await connection.send(request)) is Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -92,7 +92,7 @@ async def test_a_producer_is_throttled_for_the_bytes_of_its_requests(tmp_path: P
             assert answer.throttle_time_ms == wait_ms(2 * size, quota) > 9_000, "twice the bytes of ten seconds"
             await until(lambda: muted(broker))
             assert (await send(admin, produce(VALUE), PRODUCE_VERSION)).throttle_time_ms == 0
-        assert broker.manager.partitions["t", 0].log.end_offset == 3, "a throttled request is not refused"
+        assert broker.runtime.manager.partitions["t", 0].log.end_offset == 3, "a throttled request is not refused"
         async with await cluster.connect(1, "alice", "CLIENTS") as alice:
             await limit(cluster, producer_byte_rate=size)
             assert (await send(alice, produce(VALUE), PRODUCE_VERSION)).throttle_time_ms == 0, "the quota is raised"
@@ -110,7 +110,7 @@ async def test_a_producer_without_responses_is_muted(tmp_path: Path, authority: 
         broker = await ready(cluster, producer_byte_rate=10.0)
         async with await cluster.connect(1, "alice") as alice:
             silent = asyncio.ensure_future(alice.send(produce(VALUE, acks=0), PRODUCE_VERSION))
-            await until(lambda: broker.manager.partitions["t", 0].log.end_offset == 1)
+            await until(lambda: broker.runtime.manager.partitions["t", 0].log.end_offset == 1)
             asked = asyncio.ensure_future(alice.send(s.MetadataRequest(topics=[])))
             await until(lambda: muted(broker) or asked.done() or silent.done())
             is_answered = asked.done() or silent.done()
@@ -140,7 +140,7 @@ async def test_a_throttled_consumer_gets_no_records_and_then_all(tmp_path: Path,
         broker = await ready(cluster)
         async with await cluster.connect(1, "admin") as admin:
             await send(admin, produce(VALUE), PRODUCE_VERSION)
-        await until(lambda: broker.manager.partitions["t", 0].log.high_watermark == 1)
+        await until(lambda: broker.runtime.manager.partitions["t", 0].log.high_watermark == 1)
         async with await cluster.connect(1, "alice") as alice:
             answer = await send(alice, fetch(), FETCH_VERSION)
             size = len(encode(answer, FETCH_VERSION)) + 4

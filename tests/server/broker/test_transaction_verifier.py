@@ -35,8 +35,7 @@ class Coordinator:
         self.versions = SimpleNamespace(choose=lambda request: self.version)
         self.aborted = 0
 
-    async def connect_to_broker(self, broker_id: int, where: Endpoint, client_id: str) -> Any:
-        assert broker_id == COORDINATOR
+    async def connect(self, where: Endpoint, client_id: str) -> Any:
         return self
 
     async def renew(self, connection: Any) -> None:

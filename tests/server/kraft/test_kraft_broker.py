@@ -181,7 +181,7 @@ class Cluster:
         await until(lambda: all(self.role(each, topic) == ("leader" if each == leader else "follower") for each in isr))
 
     def role(self, broker_id: int, topic: str) -> str:
-        found = self.brokers[broker_id].manager.partitions.get((topic, 0))
+        found = self.brokers[broker_id].runtime.manager.partitions.get((topic, 0))
         return "none" if found is None else found.role.value
 
 
@@ -237,7 +237,7 @@ async def test_what_is_acknowledged_is_on_both_and_outlives_restarts(tmp_path: P
         await cluster.until_led("t", 1, 1, 2)
         response = await cluster.produce(1, "t", b"a", b"b")
         assert (response.error_code, response.base_offset) == (0, 0)
-        epoch = cluster.brokers[1].manager.broker_epoch
+        epoch = cluster.brokers[1].runtime.manager.broker_epoch
         await cluster.stop(1)
         await cluster.until_led("t", 2, 2)
         assert (await cluster.produce(2, "t", b"c")).base_offset == 2
@@ -263,7 +263,7 @@ async def test_what_clients_ask_besides(tmp_path: Path) -> None:
             response = await cluster.ask(broker_id, MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
             assert {each.node_id for each in response.brokers} == {1, 2} and response.controller_id == broker_id
             assert response.topics[0].partitions[0].leader_id == 2 and response.cluster_id == CLUSTER
-        assert cluster.brokers[2].manager.partitions["t", 0].settings.min_insync_replicas == 2
+        assert cluster.brokers[2].runtime.manager.partitions["t", 0].settings.min_insync_replicas == 2
         described = await cluster.ask(1, DescribeClusterRequest(endpoint_type=1))
         assert described.cluster_id == CLUSTER
         quorum = await cluster.ask(1, DescribeQuorumRequest())
@@ -301,7 +301,7 @@ async def test_settings_change_while_a_replica_leads(tmp_path: Path) -> None:
         )
         change = configs.IncrementalAlterConfigsRequest(resources=[resource])
         assert (await cluster.ask(1, change)).responses[0].error_code == Errors.NONE
-        await until(lambda: cluster.brokers[1].manager.partitions["t", 0].settings.log.max_message_bytes == 100)
+        await until(lambda: cluster.brokers[1].runtime.manager.partitions["t", 0].settings.log.max_message_bytes == 100)
         assert (await cluster.produce(1, "t", b"x" * 200)).error_code == Errors.MESSAGE_TOO_LARGE
 
 
@@ -315,7 +315,7 @@ async def test_producers_that_are_silent_for_long_are_forgotten(tmp_path: Path) 
         for producer_id, time_ms in ((7, wall_ms() - 7_200_000), (8, wall_ms())):
             response = await cluster.produce(1, "t", b"v", producer=(producer_id, 0, 0), time_ms=time_ms)
             assert response.error_code == Errors.NONE
-        logs = [cluster.brokers[each].manager.partitions["t", 0].log for each in (1, 2)]
+        logs = [cluster.brokers[each].runtime.manager.partitions["t", 0].log for each in (1, 2)]
         await until(lambda: all(log.end_offset == 2 and [*log.producers.by_id] == [8] for log in logs))
 
 
@@ -333,7 +333,7 @@ async def test_old_segments_are_deleted(tmp_path: Path) -> None:
                 assert (await cluster.produce(1, topic, b"x" * 500_000)).error_code == Errors.NONE
 
         def starts(broker_id: int) -> list[int]:
-            logs = cluster.brokers[broker_id].logs.directories[0].logs
+            logs = cluster.brokers[broker_id].runtime.logs.directories[0].logs
             return [logs[TopicPartition(topic, 0)].start_offset for topic in ("t", "u")]
 
         # The records of `building` were made long ago.
@@ -356,12 +356,12 @@ async def test_segments_roll_as_the_broker_and_the_topic_have_it(tmp_path: Path)
         await cluster.create("u", [1], segment_ms="5")
         for topic in ("t", "u"):
             await cluster.until_led(topic, 1, 1)
-        logs = cluster.brokers[1].logs.directories[0].logs
+        logs = cluster.brokers[1].runtime.logs.directories[0].logs
         for topic, segments in (("t", 1), ("u", 2)):
             for time_ms in (building.TIME_MS, building.TIME_MS + 6):
                 assert (await cluster.produce(1, topic, b"v", time_ms=time_ms)).error_code == Errors.NONE
             assert len([*logs[TopicPartition(topic, 0)].folder.glob("*.log")]) == segments
-        assert cluster.brokers[1].manager.settings["t"].segment_ms == 7_200_000
+        assert cluster.brokers[1].runtime.manager.settings["t"].segment_ms == 7_200_000
 
 
 @pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
@@ -389,16 +389,16 @@ async def test_directories_are_cordoned_unless_it_is_set(tmp_path: Path, release
 async def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
         await cluster.create("t", *[[1]] * 6)
-        await until(lambda: len(cluster.brokers[1].manager.partitions) == 6)
+        await until(lambda: len(cluster.brokers[1].runtime.manager.partitions) == 6)
         broker = cluster.brokers[1]
-        assert [len(each.logs) for each in broker.logs.directories] == [3, 3]
+        assert [len(each.logs) for each in broker.runtime.logs.directories] == [3, 3]
         image = cluster.controller.controller.image
 
         def response() -> list[Uuid]:
             return [image.partition("t", index).directories[0] for index in range(6)]
 
         await until(lambda: broker.directories.queued_assignments == 0 and UNASSIGNED_UUID not in response())
-        for directory in broker.logs.directories:
+        for directory in broker.runtime.logs.directories:
             assert {key.partition for key in directory.logs} == {
                 index for index, each in enumerate(response()) if each == directory.directory_id
             }
@@ -408,10 +408,10 @@ async def test_partitions_are_spread_over_directories(tmp_path: Path) -> None:
 async def test_a_lost_directory_is_in_the_heartbeats(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1, log_dirs="{folder}/a,{folder}/b") as cluster:
         await cluster.create("t", *[[1]] * 2)
-        await until(lambda: len(cluster.brokers[1].manager.partitions) == 2)
+        await until(lambda: len(cluster.brokers[1].runtime.manager.partitions) == 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
-        left, lost = broker.logs.directories  # The first has the metadata log.
-        broker.runtime.directories_failed(broker.logs.directories.fail(lost, "a test"))
+        left, lost = broker.runtime.logs.directories  # The first has the metadata log.
+        broker.runtime.directories_failed(broker.runtime.logs.directories.fail(lost, "a test"))
         await until(lambda: image.brokers[1].directories == (left.directory_id,))
         assert not broker.runtime.tasks.failed.is_set()
 

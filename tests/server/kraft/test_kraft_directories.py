@@ -61,7 +61,10 @@ def assigned(cluster: Cluster, broker_id: int, topic: str = "t") -> dict[int, Uu
 def lying(broker: KraftBrokerServer, topic: str = "t") -> dict[int, Uuid | None]:
     """By index, the directory that has the log."""
     return {
-        key.partition: each.directory_id for each in broker.logs.directories for key in each.logs if key.topic == topic
+        key.partition: each.directory_id
+        for each in broker.runtime.logs.directories
+        for key in each.logs
+        if key.topic == topic
     }
 
 
@@ -76,16 +79,18 @@ async def until_assigned(cluster: Cluster, *broker_ids: int, topic: str = "t") -
 
 
 def holds(cluster: Cluster, broker_id: int, count: int) -> bool:
-    return len(cluster.brokers[broker_id].manager.partitions) == count
+    return len(cluster.brokers[broker_id].runtime.manager.partitions) == count
 
 
 def leads(cluster: Cluster, broker_id: int, count: int) -> bool:
     """True if the broker leads so many partitions: only then does it take records."""
-    return [each.role.value for each in cluster.brokers[broker_id].manager.partitions.values()] == ["leader"] * count
+    return [each.role.value for each in cluster.brokers[broker_id].runtime.manager.partitions.values()] == [
+        "leader"
+    ] * count
 
 
 def directory_with(broker: KraftBrokerServer, index: int, topic: str = "t") -> LogDirectory:
-    [found] = [each for each in broker.logs.directories if TopicPartition(topic, index) in each.logs]
+    [found] = [each for each in broker.runtime.logs.directories if TopicPartition(topic, index) in each.logs]
     return found
 
 
@@ -97,10 +102,10 @@ async def test_the_directories_of_replicas_are_reported_and_kafkas_tools_show_th
         await until(lambda: holds(cluster, 1, 6) and holds(cluster, 2, 6))
         await until_assigned(cluster, 1, 2)
         assert sorted(lying(cluster.brokers[1]).values(), key=str) == sorted(
-            [each.directory_id for each in cluster.brokers[1].logs.directories] * 2, key=str
+            [each.directory_id for each in cluster.brokers[1].runtime.logs.directories] * 2, key=str
         )
         described = await cluster.ask(1, DescribeLogDirsRequest(topics=None))
-        by_path = {str(each.path): each.directory_id for each in cluster.brokers[1].logs.directories}
+        by_path = {str(each.path): each.directory_id for each in cluster.brokers[1].runtime.logs.directories}
         assert assigned(cluster, 1) == {
             partition.partition_index: by_path[result.log_dir]
             for result in described.results
@@ -117,14 +122,14 @@ async def test_a_directory_fails_under_a_leader_and_the_other_broker_leads(tmp_p
         await cluster.until_led("t", 1, 1, 2)
         await until_assigned(cluster, 1, 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
-        kept, lost = broker.logs.directories
+        kept, lost = broker.runtime.logs.directories
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
         a_file(lost.path)
-        broker.runtime.directories_failed(broker.logs.checkpoint())
+        broker.runtime.directories_failed(broker.runtime.logs.checkpoint())
         broker.runtime.perform()
         await until(lambda: image.brokers[1].directories == (kept.directory_id,))
         await until(lambda: image.partition("t", index).leader == 2 and image.partition("t", index).isr == (2,))
-        assert broker.manager.partitions["t", index].role.value == "offline"
+        assert broker.runtime.manager.partitions["t", index].role.value == "offline"
         assert image.partition("t", 1 - index).leader == 1
         assert (await produce(cluster, index, b"b")).error_code == Errors.KAFKA_STORAGE_ERROR
         assert (await produce(cluster, 1 - index, b"b")).error_code == Errors.NONE
@@ -136,12 +141,12 @@ async def test_a_directory_fails_under_a_leader_and_the_other_broker_leads(tmp_p
 async def test_without_the_directory_of_the_metadata_log_a_broker_stops(tmp_path: Path) -> None:
     async with cluster_in(tmp_path, brokers=1, **of(1)) as cluster:
         broker = cluster.brokers[1]
-        broker.directories.fail(broker.logs.directories[1], "a test")
+        broker.directories.fail(broker.runtime.logs.directories[1], "a test")
         assert not broker.runtime.tasks.failed.is_set()
         await cluster.stop(1)
         await cluster.start(1, **of(1))
         broker = cluster.brokers[1]
-        broker.directories.fail(broker.logs.directories[0], "a test")
+        broker.directories.fail(broker.runtime.logs.directories[0], "a test")
         assert broker.runtime.tasks.failed.is_set()
 
 
@@ -156,8 +161,8 @@ async def test_a_broker_with_one_directory_stops(tmp_path: Path) -> None:
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
         broker = cluster.brokers[1]
-        (broker.logs.directories[0].path / f"{HIGH_WATERMARKS}.tmp").mkdir()
-        broker.runtime.directories_failed(broker.logs.checkpoint())
+        (broker.runtime.logs.directories[0].path / f"{HIGH_WATERMARKS}.tmp").mkdir()
+        broker.runtime.directories_failed(broker.runtime.logs.checkpoint())
         assert broker.runtime.tasks.failed.is_set()
 
 
@@ -169,7 +174,7 @@ async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(t
         await until(lambda: holds(cluster, 1, 2))
         await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
-        lost = broker.logs.directories[1]
+        lost = broker.runtime.logs.directories[1]
         broker.lifecycle.requests._channel._controller = lambda: None
         broker.lifecycle.requests._channel.close()
         broker.directories.fail(lost, "a test")
@@ -187,7 +192,7 @@ async def test_a_replaced_disk_gets_its_replicas_anew(tmp_path: Path) -> None:
         await until_assigned(cluster, 1, 2)
         for value in (b"a", b"b"):
             assert (await cluster.produce(2, "t", value)).error_code == Errors.NONE
-        lost = cluster.brokers[1].logs.directories[1]
+        lost = cluster.brokers[1].runtime.logs.directories[1]
         there = {index for index, each in lying(cluster.brokers[1]).items() if each == lost.directory_id}
         assert len(there) == 1
         await cluster.stop(1)
@@ -201,7 +206,7 @@ async def test_a_replaced_disk_gets_its_replicas_anew(tmp_path: Path) -> None:
         await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         assert lying(broker).keys() == {0, 1}
-        await until(lambda: broker.logs.hold(("t", 0), Uuid(bytes(16)), is_new=False).end_offset == 2)
+        await until(lambda: broker.runtime.logs.hold(("t", 0), Uuid(bytes(16)), is_new=False).end_offset == 2)
 
 
 @story
@@ -213,16 +218,16 @@ async def test_a_directory_that_is_missing_at_the_start_is_offline_and_nothing_i
         await cluster.create("t", *[[1, 2]] * 2)
         await cluster.until_led("t", 1, 1, 2)
         await until_assigned(cluster, 1, 2)
-        lost = cluster.brokers[1].logs.directories[1]
+        lost = cluster.brokers[1].runtime.logs.directories[1]
         there = [index for index, each in lying(cluster.brokers[1]).items() if each == lost.directory_id]
         await cluster.stop(1)
         a_file(lost.path)
         await cluster.start(1, **of(1))
         image, broker = cluster.controller.controller.image, cluster.brokers[1]
         await until(lambda: all(image.partition("t", index).leader == 2 for index in there))
-        assert image.brokers[1].directories == (broker.logs.directories[0].directory_id,)
+        assert image.brokers[1].directories == (broker.runtime.logs.directories[0].directory_id,)
         assert lying(broker).keys() == {0, 1} - {*there}
-        assert all(broker.manager.partitions["t", index].role.value == "offline" for index in there)
+        assert all(broker.runtime.manager.partitions["t", index].role.value == "offline" for index in there)
         assert assigned(cluster, 1)[there[0]] == lost.directory_id
         # New replicas are still created (KAFKA-16157).
         await cluster.create("u", [1])
@@ -244,13 +249,13 @@ async def test_a_copy_that_is_not_the_assigned_one_is_not_served_while_a_directo
         await cluster.create("t", *[[1]] * 2)
         await until(lambda: holds(cluster, 1, 2))
         await until_assigned(cluster, 1)
-        kept, lost = cluster.brokers[1].logs.directories
+        kept, lost = cluster.brokers[1].runtime.logs.directories
         [index] = [each for each, place in lying(cluster.brokers[1]).items() if place == lost.directory_id]
         await cluster.stop(1)
         shutil.copytree(lost.path / f"t-{index}", kept.path / f"t-{index}")
         a_file(lost.path)
         await cluster.start(1, **of(1))
-        assert cluster.brokers[1].manager.partitions["t", index].role.value == "offline"
+        assert cluster.brokers[1].runtime.manager.partitions["t", index].role.value == "offline"
         assert (kept.path / f"t-{index}").is_dir()
         assert assigned(cluster, 1)[index] == lost.directory_id
         assert cluster.controller.controller.image.partition("t", index).leader == -1
@@ -266,7 +271,7 @@ async def test_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None
         await until(lambda: holds(cluster, 1, 2))
         await until_assigned(cluster, 1, 2)
         broker = cluster.brokers[1]
-        lost = broker.logs.directories[1]
+        lost = broker.runtime.logs.directories[1]
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
         broker.directories.fail(lost, "a test")
         await until(lambda: cluster.controller.controller.image.partition("t", index).leader == 2)
@@ -275,7 +280,7 @@ async def test_a_topic_made_again_while_its_disk_is_away(tmp_path: Path) -> None
         await until_assigned(cluster, 1, 2)
         await until(lambda: len(lying(broker)) == 2)
         assert (lost.path / f"t-{index}").is_dir()
-        assert broker.manager.partitions["t", index].role.value in ("leader", "follower")
+        assert broker.runtime.manager.partitions["t", index].role.value in ("leader", "follower")
         await cluster.stop(1)
         await cluster.start(1, **of(1))
         await until_assigned(cluster, 1)
@@ -350,7 +355,7 @@ async def test_of_two_logs_that_one_counts_which_the_metadata_log_names(tmp_path
         await until_assigned(cluster, 1)
         await cluster.produce(1, "t", b"a")
         right = directory_with(cluster.brokers[1], 0)
-        [wrong] = [each for each in cluster.brokers[1].logs.directories if each is not right]
+        [wrong] = [each for each in cluster.brokers[1].runtime.logs.directories if each is not right]
         await cluster.stop(1)
         shutil.copytree(right.path / "t-0", wrong.path / "t-0")
         await cluster.start(1, **of(1))
@@ -365,7 +370,7 @@ async def test_of_two_logs_that_the_metadata_log_does_not_name_none_counts(tmp_p
         await cluster.create("t", [1])
         await cluster.until_led("t", 1, 1)
         await until_assigned(cluster, 1)
-        right, *others = sorted(cluster.brokers[1].logs.directories, key=lambda each: ("t", 0) not in each.logs)
+        right, *others = sorted(cluster.brokers[1].runtime.logs.directories, key=lambda each: ("t", 0) not in each.logs)
         await cluster.stop(1)
         for each in others:
             shutil.copytree(right.path / "t-0", each.path / "t-0")
@@ -384,7 +389,7 @@ async def test_a_stray_beside_the_replica_is_kept_under_another_name(tmp_path: P
         await until_assigned(cluster, 1)
         await cluster.produce(1, "t", b"a")
         right = directory_with(cluster.brokers[1], 0)
-        [other] = [each for each in cluster.brokers[1].logs.directories if each is not right]
+        [other] = [each for each in cluster.brokers[1].runtime.logs.directories if each is not right]
         await cluster.stop(1)
         for each in (right, other):
             (each.path / "gone-0").mkdir()
@@ -440,7 +445,7 @@ async def test_a_disk_is_full(tmp_path: Path) -> None:
             await cluster.until_led("t", 1, 1, 2)
             await until_assigned(cluster, 1, 2)
             broker, image = cluster.brokers[1], cluster.controller.controller.image
-            lost = broker.logs.directories[1]
+            lost = broker.runtime.logs.directories[1]
             [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
             if not is_small:
                 a_file(lost.path)
@@ -464,7 +469,7 @@ async def test_what_a_disk_refuses_to_a_producer_takes_that_directory_offline(tm
         await cluster.until_led("t", 1, 1, 2)
         await until_assigned(cluster, 1, 2)
         broker, image = cluster.brokers[1], cluster.controller.controller.image
-        lost = broker.logs.directories[1]
+        lost = broker.runtime.logs.directories[1]
         [index] = [each for each, place in lying(broker).items() if place == lost.directory_id]
         a_file(lost.path)
         answers: list[Any] = []

@@ -38,7 +38,7 @@ def server(cluster: Cluster, broker_id: int = 1) -> KraftBrokerServer:
 
 def other(cluster: Cluster, broker_id: int = 1) -> LogDirectory:
     """The directory in which t-0 is not."""
-    [found] = [each for each in server(cluster, broker_id).logs.directories if ("t", 0) not in each.logs]
+    [found] = [each for each in server(cluster, broker_id).runtime.logs.directories if ("t", 0) not in each.logs]
     return found
 
 
@@ -77,7 +77,9 @@ async def test_the_leader_moves_while_it_is_written_to(tmp_path: Path) -> None:
         await cluster.until_led("t", 1, 1)
         [path] = tmp_path.glob("[ab]/t-0")
         assert path.parent == target.path
-        found = server(cluster).logs.hold(("t", 0), cluster.controller.controller.image.topic_ids["t"], is_new=False)
+        found = server(cluster).runtime.logs.hold(
+            ("t", 0), cluster.controller.controller.image.topic_ids["t"], is_new=False
+        )
         assert values_of(found)[::2] == [*values, b"last"]
 
 
@@ -126,12 +128,12 @@ async def test_nothing_is_promoted_before_the_controller_has_answered(tmp_path: 
             for topic in each.topics
             for partition in topic.partitions
         }
-        assert described == {(other.path.name, other is target, 0) for other in broker.logs.directories}
+        assert described == {(other.path.name, other is target, 0) for other in broker.runtime.logs.directories}
         assert all(0 < each.usable_bytes <= each.total_bytes and not each.is_cordoned for each in answer.results)
         assert ("t", 0) not in target.logs
         await cluster.stop(1)  # A restart in the middle: the future log is found again.
         await cluster.start(1, **SETTINGS)
-        [target] = [each for each in server(cluster).logs.directories if each.path == target.path]
+        [target] = [each for each in server(cluster).runtime.logs.directories if each.path == target.path]
         await until_moved(cluster, target)
         assert await cluster.values(1, "t") == [b"a", b"b"]
 
@@ -145,7 +147,7 @@ async def test_what_is_refused(tmp_path: Path) -> None:
         assert await cluster.create("of-2", [2]) is Errors.NONE
         await cluster.until_led("t", 1, 1)
         await until(lambda: len(server(cluster).directories.machine.places) == 1)
-        await until(lambda: server(cluster).manager.cluster.knows(("of-2", 0)))
+        await until(lambda: server(cluster).runtime.manager.cluster.knows(("of-2", 0)))
         path = other(cluster).path
         expected = {
             (str(path), "of-2"): Errors.REPLICA_NOT_AVAILABLE,
@@ -153,14 +155,14 @@ async def test_what_is_refused(tmp_path: Path) -> None:
             (str(path), "x" * 230): Errors.INVALID_TOPIC_EXCEPTION,
             (str(tmp_path / "c"), "t"): Errors.LOG_DIR_NOT_FOUND,
             (f"{path}/", "t"): Errors.LOG_DIR_NOT_FOUND,
-            (str(server(cluster).logs.directories[0].path), "t"): Errors.NONE,
-            (str(server(cluster).logs.directories[1].path), "t"): Errors.NONE,
+            (str(server(cluster).runtime.logs.directories[0].path), "t"): Errors.NONE,
+            (str(server(cluster).runtime.logs.directories[1].path), "t"): Errors.NONE,
         }
         found = {(where, topic): await alter(cluster, where, topic) for where, topic in expected}
         assert found == expected
         broker = server(cluster)
-        place = next(each for each in broker.logs.directories if ("t", 0) in each.logs)
-        broker.directories.fail(next(each for each in broker.logs.directories if each is not place), "a test")
+        place = next(each for each in broker.runtime.logs.directories if ("t", 0) in each.logs)
+        broker.directories.fail(next(each for each in broker.runtime.logs.directories if each is not place), "a test")
         assert await alter(cluster, path) is Errors.KAFKA_STORAGE_ERROR
         assert await alter(cluster, place.path) is Errors.NONE
 

@@ -124,7 +124,7 @@ async def test_a_broker_names_eligible_leaders(tmp_path: Path) -> None:
         request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="t")])
 
         def known() -> bool:
-            replica = cluster.brokers[1].manager.partitions["t", 0]
+            replica = cluster.brokers[1].runtime.manager.partitions["t", 0]
             return replica.isr == (1,)
 
         await until(known)

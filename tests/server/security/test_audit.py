@@ -32,12 +32,11 @@ from kcore.schema.topics import CreatableTopic, DeleteRecordsPartitionResult, De
 from kcore.server.kraft_controller.kraft_controller_server import KraftServer
 from kcore.server.pipeline import RequestPipeline, Route
 from kcore.server.security.audit import AuditLog, is_logged, outcome_of
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.wire.codec import encode
 from net.loops import context_in, request_frame, story, until
 from server.kraft.test_kraft_server import enveloped, registration, served
-from server.zookeepers import Client, Zookeeper, elect, take_over
+from server.zookeepers import Zookeeper, stand_in
 
 
 def test_a_line_has_no_secret_and_one_line_is_one_request(tmp_path: Path) -> None:
@@ -89,8 +88,7 @@ def test_the_errors_of_a_large_response_are_counted_without_python_code_for_each
 
 @story
 async def test_a_controller_tells_of_what_it_was_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
     audit = AuditLog(tmp_path / "audit")
     server = ControllerServer(ControllerConfig(1000), Zookeeper(), audit=audit)  # type: ignore[arg-type]
     async with server:

@@ -18,7 +18,6 @@ from kcore.protocol_errors import Errors
 from kcore.server.quorum_node.quorum_request_handlers import apis_of
 from kcore.server.zk_broker import zk_broker_request_handlers as broker_handlers
 from kcore.server.zk_controller import zk_controller_request_handlers as controller_handlers
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.types import Uuid
 from net.hostile_messages import Hostile, assert_quiet, send_all
@@ -27,7 +26,7 @@ from seeds import seeds
 from server.brokers import FakeBroker
 from server.quorum_nodes import CLUSTER_ID, started
 from server.replicas import TOPIC_ID, Brokers
-from server.zookeepers import Client, Zookeeper, elect, take_over
+from server.zookeepers import Zookeeper, stand_in
 from storage import building
 
 BATCH = building.batch(0, [b"a"])
@@ -63,9 +62,8 @@ async def test_a_broker_answers_random_requests_and_goes_on(
         assert outcome.answered > 10 * outcome.closed
         assert_quiet(caplog)
         assert (await brokers.ask(1, s.DescribeClusterRequest())).error_code == Errors.NONE
-        brokers.servers[
-            1
-        ].manager.cluster.controller_id = -1  # As far as it knows by now, nobody would answer its good-bye.
+        # As far as it knows by now, nobody would answer its good-bye.
+        brokers.servers[1].runtime.manager.cluster.controller_id = -1
 
 
 @pytest.mark.parametrize("seed", seeds(1, 2))
@@ -73,8 +71,7 @@ async def test_a_broker_answers_random_requests_and_goes_on(
 async def test_a_controller_answers_random_requests_and_stays_active(
     seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
     zookeeper = Zookeeper()
     async with AsyncExitStack() as stack:
         broker = await FakeBroker().open(stack)
@@ -112,8 +109,7 @@ async def test_a_controller_among_brokers_that_answer_nonsense_stays_active(
     seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their answers are well encoded and say what cannot be; the controller stays, and tells them on."""
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
     hostile = Hostile(Random(seed), {"topic_name": "t", "partition_index": 0, "topic_id": Uuid(b"i" * 16)})
     asked = Counter[str]()
 

@@ -189,7 +189,9 @@ async def test_log_directories_are_described(tmp_path: Path) -> None:
         segment = next(tmp_path.glob("1*/t-0/*.log"))
         assert (partition.partition_size, partition.offset_lag) == (segment.stat().st_size, 0)
         server = brokers.servers[1]
-        server.runtime.directories_failed(server.logs.directories.fail(server.logs.directories[1], "a test"))
+        server.runtime.directories_failed(
+            server.runtime.logs.directories.fail(server.runtime.logs.directories[1], "a test")
+        )
         results = (await brokers.ask(1, DescribeLogDirsRequest(topics=None), 4)).results
         assert [each.error_code for each in results] == [0, Errors.KAFKA_STORAGE_ERROR]
 
@@ -204,10 +206,13 @@ async def test_records_are_deleted_and_stay_so(tmp_path: Path) -> None:
         [response] = answer.topics[0].partitions
         assert (response.error_code, response.low_watermark) == (Errors.NONE, 2)
         for broker_id in (1, 2):
-            assert next(iter(brokers.servers[broker_id].logs.directories.online[0].logs.values())).start_offset == 2
+            assert (
+                next(iter(brokers.servers[broker_id].runtime.logs.directories.online[0].logs.values())).start_offset
+                == 2
+            )
             [data] = (await brokers.fetch(broker_id, 0)).responses[0].partitions
             assert data.error_code == Errors.OFFSET_OUT_OF_RANGE
-        brokers.servers[1].logs.checkpoint()
+        brokers.servers[1].runtime.logs.checkpoint()
     directory = LogDirectory(tmp_path / "1").open()
     assert [each.start_offset for each in directory.logs.values()] == [2]
     directory.close()

@@ -35,7 +35,7 @@ async def brokers_in(folder: Path, **options: Any) -> AsyncIterator[Brokers]:
         brokers = await Brokers(stack, folder).open(server=options)
         yield brokers
         for server in brokers.servers.values():
-            server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
+            server.runtime.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 def order(controller: int, epoch: int, *, leader_epoch: int = 7) -> LeaderAndIsrRequest:
@@ -67,7 +67,7 @@ async def test_a_forged_large_epoch_does_not_lock_the_controller_out(tmp_path: P
             update = UpdateMetadataRequest(controller_id=STRANGER, controller_epoch=epoch, broker_epoch=-1)
             assert await ask(brokers, update, 8) is Errors.NOT_CONTROLLER
         server = brokers.servers[1]
-        assert (server.control.controller_epoch, server.manager.cluster.controller_id) == (1, CONTROLLER)
+        assert (server.control.controller_epoch, server.runtime.manager.cluster.controller_id) == (1, CONTROLLER)
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.NONE
 
 
@@ -77,7 +77,7 @@ async def test_a_refused_order_names_every_partition(tmp_path: Path) -> None:
         answer = await connection.send(order(STRANGER, 3000), 7)
         [topic] = answer.topics
         assert [each.error_code for each in topic.partition_errors] == [Errors.NOT_CONTROLLER]
-        assert not brokers.servers[1].manager.partitions
+        assert not brokers.servers[1].runtime.manager.partitions
 
 
 @story
@@ -87,7 +87,7 @@ async def test_an_epoch_has_one_controller(tmp_path: Path) -> None:
         assert await ask(brokers, order(STRANGER, 1)) is Errors.NOT_CONTROLLER, "of a new epoch, by /controller"
         await brokers.elect(1)
         assert await ask(brokers, order(STRANGER, 1)) is Errors.NOT_CONTROLLER, "of the epoch that is obeyed"
-        assert brokers.servers[1].manager.cluster.controller_id == CONTROLLER
+        assert brokers.servers[1].runtime.manager.cluster.controller_id == CONTROLLER
 
 
 @story
@@ -98,7 +98,7 @@ async def test_the_next_controller_is_believed_and_the_last_one_no_more(tmp_path
         assert await ask(brokers, order(CONTROLLER, 2)) is Errors.STALE_CONTROLLER_EPOCH, "one that was deposed at once"
         assert await ask(brokers, order(8, 3)) is Errors.NONE
         assert await ask(brokers, order(CONTROLLER, 1)) is Errors.STALE_CONTROLLER_EPOCH
-        assert brokers.servers[1].manager.cluster.controller_id == 8
+        assert brokers.servers[1].runtime.manager.cluster.controller_id == 8
 
 
 @story

@@ -44,7 +44,6 @@ from kcore.server.broker.broker_connections import Dialer
 from kcore.server.pipeline import RequestPipeline, Route, layout_of, request_of
 from kcore.server.security.audit import AuditLog
 from kcore.server.zk_broker.document_forwarding import DocumentForwarding
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.document_requests import DocumentRequests
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.server.zk_node.document_routing import (
@@ -58,7 +57,7 @@ from kcore.server.zk_node.document_routing import (
 from kcore.wire.codec import decode_from, encode
 from net.loops import context_in, raw_server, story, until
 from net.security.test_tls_listener import ALICE, listener
-from server.zookeepers import Client, Zookeeper, elect, take_over
+from server.zookeepers import Zookeeper, stand_in
 
 US = 1000
 NO_CLUSTER = Errors.CLUSTER_AUTHORIZATION_FAILED
@@ -114,8 +113,7 @@ def every_node(session: ClientSession) -> bool:
 
 @pytest.fixture(autouse=True)
 def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
 
 
 @asynccontextmanager

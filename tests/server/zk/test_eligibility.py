@@ -15,18 +15,16 @@ from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znodes import PartitionStateNode, TopicAssignment
 from kcore.server.zk_controller import eligibility
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
-from server.zookeepers import OTHERS, OURS, Client, Zookeeper, elect, take_over
+from server.zookeepers import OTHERS, OURS, Zookeeper, stand_in
 
 US, OTHER = 1000, 1001
 
 
 @pytest.fixture(autouse=True)
 def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
 
 
 def kafkas() -> Zookeeper:

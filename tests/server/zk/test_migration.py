@@ -127,7 +127,7 @@ class Migrating(Brokers):
         return found
 
     def state(self, broker_id: int) -> BrokerState:
-        return self.migration(broker_id)._lifecycle.machine.state
+        return self.migration(broker_id).lifecycle.machine.state
 
     async def until_unfenced(self) -> None:
         await until(lambda: all(self.state(each) is BrokerState.RUNNING for each in (1, 2)))
@@ -229,7 +229,9 @@ async def test_directories_keep_their_ids_and_the_old_metadata_log_goes(
 @story
 async def test_a_metadata_directory_apart_is_the_brokers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apart = tmp_path / "apart"
-    monkeypatch.setattr(ZkBrokerServer, "_metadata_dir", property(lambda self: apart / str(self.manager.broker_id)))
+    monkeypatch.setattr(
+        ZkBrokerServer, "_metadata_dir", property(lambda self: apart / str(self.runtime.manager.broker_id))
+    )
     async with brokers_in(tmp_path, monkeypatch, directories=1) as made:
         found = read_meta_properties(apart / "1" / "meta.properties")
         assert found.node_id == 1 and found.directory_id is not None
@@ -275,8 +277,8 @@ async def test_a_directory_that_fails_stops_the_broker(tmp_path: Path, monkeypat
     """A failed directory ends the broker: its controller reads no LeaderAndIsr response and no znode about it."""
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         broker = brokers.broker(1)
-        directory = broker.logs.directories[1]
-        broker.runtime.directories_failed(broker.logs.directories.fail(directory, "a test"))
+        directory = broker.runtime.logs.directories[1]
+        broker.runtime.directories_failed(broker.runtime.logs.directories.fail(directory, "a test"))
         assert broker.runtime.tasks.failed.is_set()
         assert not [path for path in brokers.tree.nodes if path.startswith(znodes.LOG_DIR_EVENT_NOTIFICATION + "/")]
 
@@ -295,7 +297,9 @@ async def test_a_migrating_broker_accepts_the_controller_that_zookeeper_names(
         assert brokers.broker(1).control.is_kraft
         stale = {"brokerEpoch": brokers.quorum.epochs[1] - 1}
         assert await brokers.order(1, 1, 8, **stale) is Errors.STALE_BROKER_EPOCH
-        assert brokers.broker(1).manager.broker_epoch != brokers.quorum.epochs[1], "that of the znode is another one"
+        assert brokers.broker(1).runtime.manager.broker_epoch != brokers.quorum.epochs[1], (
+            "that of the znode is another one"
+        )
 
 
 @story
@@ -308,7 +312,7 @@ async def test_a_broker_that_does_not_migrate_obeys_no_quorum(tmp_path: Path) ->
         made.claimed()
         assert await made.order(1, 1, 7) is Errors.NOT_CONTROLLER
         for server in made.servers.values():
-            server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
+            server.runtime.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 @story
@@ -317,7 +321,7 @@ async def test_what_it_asks_goes_to_the_quorum_with_the_epoch_that_it_has_there(
 ) -> None:
     async with brokers_in(tmp_path, monkeypatch) as brokers:
         await brokers.elect(1)
-        own = brokers.broker(1).manager.broker_epoch
+        own = brokers.broker(1).runtime.manager.broker_epoch
         begin = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1)
         await brokers.ask(1, begin)
         [asked] = brokers.controller.of(AllocateProducerIdsRequest)
@@ -371,7 +375,7 @@ async def test_an_equal_leader_epoch_is_new_of_a_kraft_controller_alone(
             brokers.claimed()
             assert await brokers.order(1, 1, 7) is Errors.NONE
             assert await brokers.order(1, 1, 7, partition_epoch=2) is Errors.NONE
-            assert brokers.broker(1).manager.replicas["t", 0].partition_epoch == 2
+            assert brokers.broker(1).runtime.manager.replicas["t", 0].partition_epoch == 2
             assert await brokers.order(1, 1, 6, partition_epoch=3) is Errors.STALE_CONTROLLER_EPOCH
         else:
             zookeeper = {

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from kcore.errors import DisconnectedError, FrameError
+from kcore.errors import DisconnectedError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.security.client_security import Security
 from kcore.net.server import RequestContext, serve
 from kcore.schema.api_versions import ApiVersion
 from kcore.schema.cluster_metadata import DescribeClusterRequest, DescribeClusterResponse
 from kcore.schema.find_coordinator import FindCoordinatorRequest
+from kcore.server.broker import broker_connections
 from kcore.server.zk_broker import document_forwarding, node_admin
 from kcore.server.zk_broker.document_forwarding import DocumentForwarding
 from kcore.server.zk_broker.node_admin import NodeAdmin
@@ -65,7 +66,8 @@ def test_a_request_whose_rights_are_checked_has_a_version_that_can_be_read(
 
 @story
 async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_forwarding, "LIMITS", replace(document_forwarding.LIMITS, frame_bytes=100))
+    limits = replace(broker_connections.LIMITS, frame_bytes=100)
+    monkeypatch.setattr(broker_connections, "LIMITS", limits)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(4)
@@ -73,9 +75,9 @@ async def test_an_answer_of_the_controller_is_not_larger_than_a_frame(monkeypatc
         await reader.read()
 
     async with raw_server(talk) as port:
-        relay = DocumentForwarding(lambda: None, lambda session: True)
-        with pytest.raises(FrameError, match="101 bytes, more than 100"):
-            await relay._response(Endpoint(port, "127.0.0.1", "PLAINTEXT", 0), b"")
+        relay = DocumentForwarding(lambda: Endpoint(port, "127.0.0.1", "PLAINTEXT", 0), lambda session: True)
+        with pytest.raises(DisconnectedError, match="101 bytes"):
+            await relay.ask(context_in(frame_of(MUTATIONS[0], BUMPED[type(MUTATIONS[0])] - 1)))
 
 
 @story

@@ -137,7 +137,7 @@ async def brokers_in(
             yield brokers
         finally:
             for server in brokers.servers.values():
-                server.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
+                server.runtime.manager.cluster.controller_id = -1  # No server would answer the controlled shutdown.
 
 
 async def as_user(
@@ -145,7 +145,7 @@ async def as_user(
 ) -> Connection:
     sasl = Sasl("SCRAM-SHA-256", name, password)
     security = Security(client_tls(authority.trusted), sasl) if listener == "SECURE" else Security(sasl=sasl)
-    return await connect("127.0.0.1", brokers.servers[1].ports[listener], security=security)
+    return await connect("127.0.0.1", brokers.servers[1].listening.ports[listener], security=security)
 
 
 async def allow(brokers: Brokers, operation: int, kind: int = CLUSTER, name: str = CLUSTER_NAME) -> None:
@@ -163,7 +163,7 @@ async def allow(brokers: Brokers, operation: int, kind: int = CLUSTER, name: str
 async def test_the_znode_names_each_listener_with_its_protocol(tmp_path: Path, authority: Authority) -> None:
     async with brokers_in(tmp_path, authority) as brokers:
         found = decode_broker(1, brokers.tree.nodes[znodes.broker_path(1)][0]).endpoints
-        ports = brokers.servers[1].ports
+        ports = brokers.servers[1].listening.ports
         assert {each.listener: (each.port, each.security_protocol) for each in found} == {
             "SECURE": (ports["SECURE"], 3),
             "CLIENTS": (ports["CLIENTS"], 2),
@@ -185,7 +185,7 @@ async def test_users_of_znodes_come_and_need_rights_and_replicas_follow(tmp_path
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(produce(), 9)) is Errors.NONE, "both have it"
             assert first_error(await alice.send(fetch(), 12)) is NO_TOPIC
-        assert brokers.servers[2].manager.partitions["t", 0].log.end_offset == 1
+        assert brokers.servers[2].runtime.manager.partitions["t", 0].log.end_offset == 1
         await allow(brokers, READ, TOPIC, "t")
         async with await as_user(brokers, authority, "alice") as alice:
             assert first_error(await alice.send(fetch(), 12)) is Errors.NONE
@@ -197,7 +197,7 @@ async def test_control_requests_need_the_control_plane_and_the_right(tmp_path: P
         async with await as_user(brokers, authority, "broker") as other:
             response = await other.send(order(CONTROLLER, 1), 7)
             assert response.error_code == NO_CLUSTER, "a super user, at another listener"
-        port = brokers.servers[1].ports["CONTROL"]
+        port = brokers.servers[1].listening.ports["CONTROL"]
         stranger = Security(client_tls(authority.trusted, authority.keystore("stranger")))
         async with await connect("127.0.0.1", port, security=stranger) as connection:
             assert (await connection.send(order(CONTROLLER, 1), 7)).error_code == NO_CLUSTER
@@ -294,7 +294,7 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
             renewed = await alice.send(s.RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=90_000))
             assert (renewed.error_code, renewed.expiry_timestamp_ms > made.expiry_timestamp_ms) == (0, True)
             brokers.tree.fire(znode_tokens.CHANGES)
-        ports = brokers.servers[2].ports
+        ports = brokers.servers[2].listening.ports
         security = Security(client_tls(authority.trusted), Sasl("SCRAM-SHA-256", "broker", PASSWORD))
         async with await connect("127.0.0.1", ports["SECURE"], security=security) as admin:
             [response] = (await admin.send(describe)).tokens  # A super user sees all.
@@ -303,7 +303,7 @@ async def test_tokens_are_made_renewed_shown_and_ended(tmp_path: Path, authority
             assert first_error(await admin.send(expire)) is Errors.DELEGATION_TOKEN_OWNER_MISMATCH
         await until(lambda: brokers.servers[1].watched.users.token(made.token_id))
         security = Security(client_tls(authority.trusted))
-        port = brokers.servers[1].ports["SECURE"]
+        port = brokers.servers[1].listening.ports["SECURE"]
         async with await connect("127.0.0.1", port, security=security) as bearer:
             await show_token(bearer, made.token_id, made.hmac)
             for request in (create, describe, expire):
@@ -352,7 +352,7 @@ async def test_a_token_of_a_znode_is_its_owner(tmp_path: Path, authority: Author
         brokers.tree.nodes[note] = b"t1", 0, 0, 0
         brokers.tree.fire(znode_tokens.CHANGES)
         await until(lambda: brokers.servers[1].watched.users.token("t1"))
-        port, security = brokers.servers[1].ports["SECURE"], Security(client_tls(authority.trusted))
+        port, security = brokers.servers[1].listening.ports["SECURE"], Security(client_tls(authority.trusted))
         async with await connect("127.0.0.1", port, security=security) as connection:
             await show_token(connection, "t1", secret_of(KEY.encode(), "t1"))
             assert first_error(await connection.send(produce(), 9)) is NO_TOPIC

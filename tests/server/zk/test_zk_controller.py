@@ -19,13 +19,14 @@ from kcore.net.connect import connect
 from kcore.protocol_errors import Errors
 from kcore.schema.partitions import TopicPartitions
 from kcore.schema.topics import CreatableTopic
+from kcore.server.zk_controller import event_manager, periodic_events
 from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.event_queue import Stop
 from kcore.server.zk_controller.zk_controller_metric_families import collector
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from net.loops import story, until
 from server.brokers import FakeBroker
-from server.zookeepers import Client, Zookeeper, elect, expired, take_over
+from server.zookeepers import Client, Zookeeper, expired, stand_in
 
 SHUTDOWN = s.ControlledShutdownRequest(broker_id=1, broker_epoch=-1)
 US, OTHER, BROKER = 1000, 1001, 1
@@ -33,8 +34,7 @@ US, OTHER, BROKER = 1000, 1001, 1
 
 @pytest.fixture(autouse=True)
 def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_the_page_of_metrics_has_kafkas_names() -> None:
 @story
 async def test_the_log_tells_an_operator_what_happened(verbose: bool, caplog: pytest.LogCaptureFixture) -> None:
     """A line each at INFO; a line a partition with --verbose, which is DEBUG."""
-    with caplog.at_level(logging.DEBUG if verbose else logging.INFO, logger=process.__name__):
+    with caplog.at_level(logging.DEBUG if verbose else logging.INFO, logger="kcore.server.zk_controller"):
         async with cluster() as (zookeeper, server, _):
             zookeeper.tree.delete(znodes.broker_path(BROKER))
             zookeeper.tell()
@@ -208,7 +208,7 @@ async def test_a_fault_of_ours_costs_the_office_and_no_more(
         raise RuntimeError("a fault of ours")
         yield
 
-    monkeypatch.setattr(process, "REELECT_AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr(event_manager, "REELECT_AFTER_FAULT_S", 0.01)
     monkeypatch.setitem(REQUEST_HANDLERS, s.ControlledShutdownRequest, fails)
     async with cluster() as (zookeeper, server, _):
         with caplog.at_level(logging.ERROR):
@@ -224,7 +224,7 @@ async def test_an_event_that_zookeeper_refuses_half_way_costs_the_office(
     refusals: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session lives on, but what the table has may not be what ZooKeeper has: all is read anew."""
-    monkeypatch.setattr(process, "REELECT_AFTER_FAULT_S", 0.01)
+    monkeypatch.setattr(event_manager, "REELECT_AFTER_FAULT_S", 0.01)
     async with cluster() as (zookeeper, server, broker):
         left = [ZookeeperError("ZooKeeper answers MarshallingError")] * refusals
 
@@ -252,7 +252,7 @@ async def test_who_asks_while_it_stops_is_answered() -> None:
     async with AsyncExitStack() as stack:
         zookeeper, server, _ = await stack.enter_async_context(cluster())
         connection = await stack.enter_async_context(await connect("127.0.0.1", server.port))
-        server._queue.put_first(Stop())
+        server._events.queue.put_first(Stop())
         assert (await connection.send(SHUTDOWN)).error_code == Errors.NOT_CONTROLLER
         await until(lambda: server.metrics.event_queue_size == 0)
         assert zookeeper.controller is None
@@ -265,7 +265,7 @@ async def test_it_stops_though_zookeeper_says_nothing(monkeypatch: pytest.Monkey
             await asyncio.Event().wait()
 
     monkeypatch.setattr(process, "ZookeeperClient", Silent)
-    monkeypatch.setattr(process, "STOP_S", 0.05)
+    monkeypatch.setattr(event_manager, "STOP_S", 0.05)
     zookeeper = Zookeeper()
     async with controller(zookeeper) as server:
         await until(lambda: server.active.is_active)
@@ -289,7 +289,7 @@ async def test_a_step_of_the_wall_clock_moves_no_deadline(
     hours: int, timeout_ms: int, error: Errors | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A DeleteTopics waits as long as it says: one replica is on a broker that does not live."""
-    monkeypatch.setattr(process, "TICK_S", 0.01)
+    monkeypatch.setattr(periodic_events, "TICK_S", 0.01)
     async with cluster() as (zookeeper, server, _):
         zookeeper.write_topic("half", [BROKER, 7], [BROKER])
         await until(lambda: "half" in server.active.table.topics)

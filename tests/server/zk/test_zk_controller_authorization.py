@@ -61,7 +61,6 @@ from kcore.schema.topics import CreatableTopic, CreatableTopicConfigs, Creatable
 from kcore.schema.transactions import InitProducerIdRequest
 from kcore.server.pipeline import request_of
 from kcore.server.security.rights import OF_THE_CLUSTER
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_authorization import ZkControllerAuthorization
 from kcore.server.zk_controller.zk_controller_request_handlers import APIS, OF_TOKENS
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
@@ -69,7 +68,7 @@ from kcore.server.zk_node.relay import refusal_of
 from kcore.steps import finished
 from kcore.types import ZERO_UUID, Uuid
 from net.loops import context_in, request_frame, story, until
-from server.zookeepers import Client, Zookeeper, elect, take_over
+from server.zookeepers import Zookeeper, stand_in
 
 ID = Uuid(b"i" * 16)
 DENIED = Errors.TOPIC_AUTHORIZATION_FAILED
@@ -350,8 +349,7 @@ def test_what_is_relayed_is_checked_before() -> None:
 async def controller(
     monkeypatch: pytest.MonkeyPatch, settings: AclAuthorizerSettings
 ) -> AsyncIterator[tuple[Zookeeper, ControllerServer]]:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
     zookeeper = Zookeeper()
     config = ControllerConfig(1000, authorizer=settings)
     async with ControllerServer(config, zookeeper) as server:  # type: ignore[arg-type]
@@ -402,7 +400,7 @@ async def test_every_request_of_a_stranger_is_refused(monkeypatch: pytest.Monkey
     """With the error in the response of its kind, and nothing comes to the controller's queue."""
     async with controller(monkeypatch, AclAuthorizerSettings()) as (_, server):
         handled: list[Any] = []
-        monkeypatch.setattr(server._queue, "put", handled.append)
+        monkeypatch.setattr(server._events.queue, "put", handled.append)
         monkeypatch.setattr(server._handlers, "_put", handled.append)
         for api in OF_THE_CLUSTER.keys() & APIS.keys():
             kind = kcore.schema.index.message_class(f"{api}Request")

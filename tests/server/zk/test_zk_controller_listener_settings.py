@@ -32,7 +32,6 @@ from kcore.schema.scram import ScramCredentialUpsertion
 from kcore.schema.topics import CreatableTopic
 from kcore.scram import salted_password
 from kcore.server.properties.values import SettingsError
-from kcore.server.zk_controller import zk_controller_server as process
 from kcore.server.zk_controller.zk_controller_listener_settings import ZkControllerSettings, zk_controller_settings
 from kcore.server.zk_controller.zk_controller_server import ControllerServer
 from kcore.server.zk_node.credentials import ZkCredentials, credential_in
@@ -42,7 +41,7 @@ from net.loops import story, until
 from net.token_client import show_token
 from server.brokers import APIS, FakeBroker
 from server.security.test_request_quotas import stop_the_clocks
-from server.zookeepers import Client, Zookeeper, elect, take_over
+from server.zookeepers import Client, Zookeeper, stand_in
 
 US, BROKER = 1000, 1
 PASSWORD = "swordfish"
@@ -80,8 +79,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(autouse=True)
 def zookeeper_of_dicts(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, stand_in in {"ZookeeperClient": Client, "elect": elect, "take_over": take_over}.items():
-        monkeypatch.setattr(process, name, stand_in)
+    stand_in(monkeypatch)
 
 
 def properties(authority: Authority, **others: str) -> dict[str, str]:
@@ -150,7 +148,7 @@ async def test_users_in_zookeeper_come_with_scram_and_need_rights(authority: Aut
         async with await as_user(server, authority, "admin", "PLAIN") as admin:
             await make_user(admin, "alice")
             for mechanism in SCRAM_USER.values():
-                await until(lambda mechanism=mechanism: server._credentials.scram(mechanism, "alice"))
+                await until(lambda mechanism=mechanism: server._watched.users.scram(mechanism, "alice"))
                 async with await as_user(server, authority, "alice", mechanism) as alice:
                     answer = await alice.send(create("t"))
                     assert answer.topics[0].error_code == Errors.TOPIC_AUTHORIZATION_FAILED
@@ -188,10 +186,10 @@ async def test_users_that_are_removed_or_made_by_others_count_at_once(authority:
         note = znodes.encode_config_change("users/bob%20smith")
         zookeeper.tree.apply(Create(f"{znodes.CONFIG_CHANGES}/config_change_", note, sequential=True))
         zookeeper.tell()
-        await until(lambda: server._credentials.scram("SCRAM-SHA-512", "bob smith") is None)
+        await until(lambda: server._watched.users.scram("SCRAM-SHA-512", "bob smith") is None)
         zookeeper.tree.create(f"{znodes.CONFIG}/users/dave", credentials)
         zookeeper.expire()
-        await until(lambda: server._credentials.scram("SCRAM-SHA-512", "dave"))
+        await until(lambda: server._watched.users.scram("SCRAM-SHA-512", "dave"))
 
 
 @story
@@ -202,7 +200,7 @@ async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority
         asked = s.CreateDelegationTokenRequest(renewers=[renewer], max_lifetime_ms=-1)
         made = await admin.send(asked)
         assert made.error_code == Errors.NONE
-        await until(lambda: server._credentials.token(made.token_id))
+        await until(lambda: server._watched.users.token(made.token_id))
         security = Security(client_tls(authority.trusted))
         async with await connect("127.0.0.1", server.port, security=security) as connection:
             assert 0 < await show_token(connection, made.token_id, made.hmac) <= 24 * 3600 * 1000
@@ -212,15 +210,15 @@ async def test_a_delegation_token_is_made_over_sasl_and_makes_no_other(authority
             assert again.error_code == Errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         ended = await admin.send(s.ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1))
         assert ended.error_code == Errors.NONE
-        await until(lambda: server._credentials.token(made.token_id) is None)
+        await until(lambda: server._watched.users.token(made.token_id) is None)
         zookeeper.tree.create(znode_tokens.token_path("none"), b"{}")
         token = Token("later", KafkaPrincipal("a"), KafkaPrincipal("a"), (), 1, 3, 2)
         zookeeper.tree.create(znode_tokens.token_path("later"), znode_tokens.encode_token(token))
         zookeeper.expire()
-        await until(lambda: server._credentials.token("later"))
-        found = server._credentials.token("later")
+        await until(lambda: server._watched.users.token("later"))
+        found = server._watched.users.token("later")
         assert found is not None and (found.owner, found.expiration_ms) == (KafkaPrincipal("a"), 2)
-        assert server._credentials.token("none") is None
+        assert server._watched.users.token("none") is None
 
 
 @pytest.mark.parametrize("control_plane", ["", "CONTROL"])
@@ -292,7 +290,7 @@ async def test_what_is_relayed_comes_from_the_controller_and_is_little(authorize
             assert (coordinator.key, coordinator.host) == ("a group", "h")
         assert broker.principals == {"User:controller"}
         await make_user(admin, "alice", {2: "SCRAM-SHA-512"})
-        await until(lambda: server._credentials.scram("SCRAM-SHA-512", "alice"))
+        await until(lambda: server._watched.users.scram("SCRAM-SHA-512", "alice"))
         alice = await stack.enter_async_context(await as_user(server, authority, "alice"))
         [coordinator] = (await alice.send(asked)).coordinators
         assert coordinator.error_code == (Errors.GROUP_AUTHORIZATION_FAILED if authorizer else Errors.NONE)

@@ -5,6 +5,7 @@ ControllerContext of 3.9.1, and KafkaController's fields.
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.controller.zk.zk_controller_config import ControllerConfig
 from kcore.metadata.table.broker_registration import LiveBroker
-from kcore.metadata.table.broker_table import BrokerTable
+from kcore.metadata.table.broker_table import BrokerTable, Endpoint
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.zookeeper import znodes
@@ -89,6 +90,10 @@ class ControllerContext:
         )
         self.waiting = {}
         self.clear()
+
+    def listen_at(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Sets the controller's own endpoints, which a free port decides after the construction."""
+        self.config = replace(self.config, endpoints=endpoints)
 
     def clear(self) -> None:
         """Clears the state, so that nothing of an earlier term is used (KAFKA-12315)."""

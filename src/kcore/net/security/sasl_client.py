@@ -6,7 +6,6 @@ length, and names and passwords are plain UTF-8. This module uses no socket and 
 
 import hmac
 import re
-import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Generator
 from functools import lru_cache
@@ -14,12 +13,11 @@ from typing import Final
 
 from kcore.errors import AuthenticationError
 from kcore.net.security.client_security import Sasl
-from kcore.net.security.sasl_mechanisms import BASE64, EXTENSIONS, MOST_SCRAM_BYTES, NONCE, VALUE
+from kcore.net.security.sasl_mechanisms import BASE64, EXTENSIONS, MOST_SCRAM_BYTES, NONCE, VALUE, random_nonce
 from kcore.scram import DIGESTS, LEAST_ITERATIONS, salted_credential, salted_password
 from kcore.scram import MOST_ITERATIONS as FEW_ITERATIONS
 
 MOST_ITERATIONS: Final = 1_000_000  # Limit of the server's number of iterations: a second's work. Kafka has none.
-NONCE_BYTES: Final = 24
 GS2_HEADER: Final = b64encode(b"n,,").decode()  # No channel binding, and no authorization id.
 SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{NONCE}),s=(?P<salt>{BASE64}),i=(?P<iterations>[0-9]{{1,9}}){EXTENSIONS}"
@@ -29,17 +27,13 @@ SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>{VALUE})|v=(?P<signature>{BAS
 _salted_password = lru_cache(maxsize=4)(salted_password)
 
 
-def _nonce() -> str:
-    return secrets.token_urlsafe(NONCE_BYTES)
-
-
 class Exchange:
     """One exchange of a client. The caller calls `next_token`, first without an answer, until it returns None.
 
     Raises AuthenticationError if the server does not prove that it knows the password, or breaks the protocol.
     """
 
-    def __init__(self, sasl: Sasl, new_nonce: Callable[[], str] = _nonce) -> None:
+    def __init__(self, sasl: Sasl, new_nonce: Callable[[], str] = random_nonce) -> None:
         self._mechanism = sasl.mechanism
         self._steps = _plain(sasl) if sasl.mechanism == "PLAIN" else _scram(sasl, new_nonce())
         self._begun = False

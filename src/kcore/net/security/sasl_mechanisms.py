@@ -20,6 +20,7 @@ from kcore.scram import DIGESTS, LEAST_ITERATIONS, SALT_BYTES, ScramCredential, 
 PLAIN: Final = "PLAIN"
 # The longest SCRAM message, whose patterns are slow on long texts. Kafka's requests allow no longer user names either.
 MOST_SCRAM_BYTES: Final = 32_767
+_NONCE_BYTES: Final = 24
 _KEY_BYTES: Final = 32  # Length of the random key of UnknownUsers.
 
 _SASL_NAME: Final = r"(?:[\x01-\x2B\x2D-\x3C\x3E-\x7F]|=2C|=3D)+"
@@ -34,6 +35,11 @@ CLIENT_FIRST: Final = re.compile(
 CLIENT_FINAL: Final = re.compile(
     rf"(?P<without_proof>c={BASE64},r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>{BASE64})"
 )
+
+
+def random_nonce() -> str:
+    """A random nonce of SCRAM."""
+    return secrets.token_urlsafe(_NONCE_BYTES)
 
 
 class SaslFailure(AuthenticationError):

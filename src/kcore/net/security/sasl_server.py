@@ -15,7 +15,6 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from kcore.errors import DecodeError
@@ -23,7 +22,7 @@ from kcore.java_hash import hash_map_order
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.net.framed_connection import Piece, frame_of
 from kcore.net.limits.connection_limits import HEADER_VALUES
-from kcore.net.requests import framed_response
+from kcore.net.requests import KEY_AND_VERSION, framed_response
 from kcore.net.security.sasl_mechanisms import (
     PLAIN,
     Authenticated,
@@ -36,12 +35,12 @@ from kcore.net.security.sasl_mechanisms import (
     Scram,
     TokenCredentials,
     UnknownUsers,
+    random_nonce,
 )
-from kcore.net.versions import API_VERSIONS, api_name, for_version, is_valid, refusal, response_of
+from kcore.net.versions import API_VERSIONS, for_version, is_valid, name_of_key, refusal, response_of
 from kcore.protocol_errors import Errors
 from kcore.schema.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kcore.schema.headers import RequestHeader
-from kcore.schema.index import REQUESTS
 from kcore.schema.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -53,12 +52,10 @@ from kcore.schema.versions import Versions
 from kcore.scram import DIGESTS
 from kcore.wire.codec import decode_from
 
-KEY_AND_VERSION: Final = Struct(">hh")
 LARGEST_RECEIVE: Final = 512 * 1024  # sasl.server.max.receive.size
 FAILURE_DELAY_S: Final = 0.1  # connection.failed.authentication.delay.ms
 # The least time between two re-authentications (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
 LEAST_BETWEEN_S: Final = 1.0
-NONCE_BYTES: Final = 24
 
 
 class State(Enum):
@@ -86,10 +83,6 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
 }
 
 
-def _nonce() -> str:
-    return secrets.token_urlsafe(NONCE_BYTES)
-
-
 @dataclass(frozen=True, slots=True)
 class SaslListener:
     """The SASL settings of a listener, the same for all of its clients."""
@@ -101,7 +94,7 @@ class SaslListener:
     max_reauth_ms: Mapping[str, int] = field(default_factory=dict)  # connections.max.reauth.ms by mechanism; 0: no end.
     max_receive_bytes: int = LARGEST_RECEIVE
     failure_delay_s: float = FAILURE_DELAY_S
-    new_nonce: Callable[[], str] = _nonce
+    new_nonce: Callable[[], str] = random_nonce
     tokens: TokenCredentials = field(default_factory=lambda: TokenCredentials(secrets.token_bytes))
     unknown: UnknownUsers = field(default_factory=UnknownUsers)
 
@@ -196,7 +189,7 @@ class SaslServer:
         if api_key == ApiVersionsRequest.api_key and self.state is not State.REAUTH_PROCESS_HANDSHAKE:
             return self._take_api_versions(frame, version)
         if api_key != SaslHandshakeRequest.api_key or version not in SaslHandshakeRequest.versions:
-            return self._fail(f"{_named(api_key)} {version} {self._where}")
+            return self._fail(f"{name_of_key(api_key)} {version} {self._where}")
         header, request = _read(SaslHandshakeRequest, frame, version)
         if self.state is State.INITIAL_REQUEST:
             self._go(State.HANDSHAKE_OR_VERSIONS_REQUEST)
@@ -234,9 +227,9 @@ class SaslServer:
     def _take_authenticate(self, frame: bytes, now_s: float, wall_ms: int) -> Step:
         api_key, version = _key_and_version(frame)
         if api_key != SaslAuthenticateRequest.api_key:
-            return self._fail(f"{_named(api_key)} {version} {self._where}", self._illegal(frame), is_delayed=True)
+            return self._fail(f"{name_of_key(api_key)} {version} {self._where}", self._illegal(frame), is_delayed=True)
         if version not in SaslAuthenticateRequest.versions:
-            return self._fail(f"{_named(api_key)} {version} {self._where}")
+            return self._fail(f"{name_of_key(api_key)} {version} {self._where}")
         header, request = _read(SaslAuthenticateRequest, frame, version)
         try:
             token = self._evaluate(request.auth_bytes, wall_ms)
@@ -339,10 +332,6 @@ def _key_and_version(frame: bytes) -> tuple[int, int]:
         raise DecodeError(f"a request of {len(frame)} bytes", 0)
     key, version = KEY_AND_VERSION.unpack_from(frame)
     return key, version
-
-
-def _named(api_key: int) -> str:
-    return api_name(REQUESTS[api_key]) if api_key in REQUESTS else f"API {api_key}"
 
 
 def _read(kind: type[Message], frame: bytes, version: int) -> tuple[RequestHeader, Any]:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.table.broker_table import Endpoint
@@ -25,21 +25,16 @@ class Dialer:
         """`security`: the TLS and SASL settings of each new connection; None for plaintext."""
         self._security = security
 
-    @property
-    def is_plaintext(self) -> bool:
-        """Whether connections have neither TLS nor SASL."""
-        return self._security is None
-
-    async def connect(self, where: Endpoint, client_id: str) -> Connection:
-        """Connects and authenticates; NetworkError."""
+    async def connect(self, where: Endpoint, client_id: str, *, ask_versions: bool = True) -> Connection:
+        """Connects and authenticates; `ask_versions`: see `connect`. NetworkError."""
         security = None if self._security is None else self._security()
-        return await connect(where.host, where.port, client_id=client_id, security=security, limits=LIMITS)
-
-    async def connect_to_broker(self, broker_id: int, where: Endpoint | None, client_id: str) -> Connection:
-        """Connects to a broker at `where`; DisconnectedError if no live broker has the id."""
-        if where is None:
-            raise DisconnectedError(f"broker {broker_id} is not alive")
-        return await self.connect(where, client_id)
+        return await connect(
+            *(where.host, where.port),
+            client_id=client_id,
+            security=security,
+            limits=LIMITS,
+            ask_versions=ask_versions,
+        )
 
     async def renew(self, connection: Connection) -> None:
         """Reauthenticates before a request if the session ends soon (KIP-368). An error closes the connection."""
@@ -58,29 +53,59 @@ logger = logging.getLogger(__name__)
 RETRY_S: Final = 0.1
 
 
+class NodeConnection:
+    """One connection to another node, which is opened for the next request after `close`."""
+
+    def __init__(self, dialer: Dialer, client_id: str, endpoint: Callable[[], Endpoint | None], absent: str) -> None:
+        """`endpoint` returns the node's endpoint, None while unknown. `absent`: the error message in this case."""
+        self._dialer, self._client_id, self._endpoint, self._absent = dialer, client_id, endpoint, absent
+        self._connection: Connection | None = None
+        self.at: Endpoint | None = None  # None: there is no connection.
+
+    async def ready(self) -> Connection:
+        """The open connection. DisconnectedError while the node's endpoint is unknown, or another NetworkError."""
+        if self._connection is None:
+            if (where := self._endpoint()) is None:
+                raise DisconnectedError(self._absent)
+            self._connection = await self._dialer.connect(where, self._client_id)
+            self.at = where
+        await self._dialer.renew(self._connection)
+        return self._connection
+
+    def close(self) -> None:
+        """Closes the connection at once."""
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = self.at = None
+
+
+Choose: TypeAlias = Callable[[type[Message]], int]  # Chooses the newest version of an API that the controller has.
+Make: TypeAlias = Callable[[Choose], tuple[Message, int]]  # Makes a request and its version.
+
+
 class ControllerClient:
     """One connection to the active controller; one request at a time."""
 
     def __init__(self, client_id: str, controller: Callable[[], Endpoint | None], dialer: Dialer | None = None) -> None:
         """`controller` returns the active controller's endpoint, None while unknown. `dialer`: plaintext by default."""
-        self._client_id, self._controller, self._dialer = client_id, controller, dialer or Dialer()
-        self._connection: Connection | None = None
-        self._at: Endpoint | None = None
+        self._controller = controller
+        self._connection = NodeConnection(dialer or Dialer(), client_id, controller, "no controller is known")
         self._lock = asyncio.Lock()
         self._last_error = ""  # The last logged error; reset by an answer.
         self._log = BoundedLog(logger)
 
-    async def ask(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]]) -> Any:
+    async def ask(self, make: Make) -> Any:
         """The response of the active controller; retries without a time limit.
 
-        `make` returns the request and its version; its argument chooses the newest version that the controller has. The
-        client calls it for every try, so that the request gets a new broker epoch. Other requests are sent
+        The client calls `make` for every try, so that the request gets a new broker epoch. Other requests are sent
         between two tries, so that an unanswered request does not block them.
         """
         while True:
             async with self._lock:
                 try:
-                    connection = await self._connected()
+                    if self._connection.at != self._controller():
+                        self.close()
+                    connection = await self._connection.ready()
                     versions = connection.versions
                     assert versions is not None
                     answer = await connection.send(*make(versions.choose))
@@ -94,19 +119,6 @@ class ControllerClient:
                 self.close()
                 await asyncio.sleep(RETRY_S)
 
-    async def _connected(self) -> Connection:
-        where = self._controller()
-        if where is None:
-            raise DisconnectedError("no controller is known")
-        if self._connection is None or self._at != where:
-            self.close()
-            self._connection = await self._dialer.connect(where, self._client_id)
-            self._at = where
-        await self._dialer.renew(self._connection)
-        return self._connection
-
     def close(self) -> None:
         """Closes the connection; the next request opens a new one."""
-        if self._connection is not None:
-            self._connection.abort()
-            self._connection = None
+        self._connection.close()

@@ -10,6 +10,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.alter_partition import AlterPartitionRequest
 from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
+from kcore.server.broker.broker_connections import Choose, Make
 from kcore.server.broker.cluster_link import ClusterLink, controller_client
 from kcore.server.broker.topic_creation import OrdinaryTopics, TopicCreation
 from kcore.server.clock import now_ms
@@ -71,10 +72,8 @@ class ControllerRequests:
         answer = await self._isr_channel.ask(self._alter_partition(request))
         self._manager.on_alter_partition(answer, now_ms())
 
-    def _alter_partition(
-        self, request: AlterPartitionRequest
-    ) -> Callable[[Callable[[type[Message]], int]], tuple[Message, int]]:
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+    def _alter_partition(self, request: AlterPartitionRequest) -> Make:
+        def make(choose: Choose) -> tuple[Message, int]:
             request.broker_epoch = self._link.broker_epoch()
             version = self._manager.isr_changes.version(choose(AlterPartitionRequest))
             return for_version(request, version), version
@@ -84,7 +83,7 @@ class ControllerRequests:
     async def next_producer_id(self) -> int:
         """An id from a block that the controller allocated to this broker (KIP-730)."""
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             broker_id, broker_epoch = self._manager.broker_id, self._link.broker_epoch()
             request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=broker_epoch)
             return request, choose(AllocateProducerIdsRequest)

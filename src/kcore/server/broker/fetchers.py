@@ -3,6 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 
 from kcore.broker.replicas.fetcher import ReplicaFetcher
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -10,7 +12,7 @@ from kcore.errors import NetworkError, UnsupportedVersionError
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.connection import Connection
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.server.broker.broker_connections import Dialer
+from kcore.server.broker.broker_connections import Dialer, NodeConnection
 
 logger = logging.getLogger(__name__)
 
@@ -52,14 +54,14 @@ class BrokerFetchers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, leader_id: int) -> None:
-        connection: Connection | None = None
+        client_id = f"broker-{self._manager.broker_id}-fetcher-0"
+        endpoint, absent = partial(self._endpoint, leader_id), f"broker {leader_id} is not alive"
+        link = NodeConnection(self._dialer, client_id, endpoint, absent)
         last_error = ""
         try:
             while (fetcher := self._manager.fetchers.get(leader_id)) is not None:
                 try:
-                    if connection is None:
-                        connection = await self._connect(leader_id)
-                    await self._step(fetcher, leader_id, connection)
+                    await self._step(fetcher, leader_id, await link.ready())
                     last_error = ""
                     continue
                 except (NetworkError, UnsupportedVersionError) as error:
@@ -68,19 +70,12 @@ class BrokerFetchers:
                         logger.info("fetching from broker %s: %s; retrying", leader_id, last_error)
                 except Exception:  # A bug of kcore; fetching is retried.
                     self._faults.exception("fetching from broker %s failed", leader_id)
-                if connection is not None:
-                    connection.abort()
-                    connection = None
+                link.close()
                 fetcher.failed(self._now_ms())
                 await self._wait(leader_id, self._manager.config.replica_fetch_backoff_ms)
         finally:
-            if connection is not None:
-                connection.abort()
+            link.close()
             self._tasks.pop(leader_id, None)
-
-    async def _connect(self, leader_id: int) -> Connection:
-        client_id = f"broker-{self._manager.broker_id}-fetcher-0"
-        return await self._dialer.connect_to_broker(leader_id, self._endpoint(leader_id), client_id)
 
     async def _step(self, fetcher: ReplicaFetcher, leader_id: int, connection: Connection) -> None:
         """Sends one request and handles its response. If there is none to send, waits until one may be due."""
@@ -89,7 +84,6 @@ class BrokerFetchers:
         if following is None:
             await self._wait(leader_id, fetcher.wait_ms(self._now_ms()))
             return
-        await self._dialer.renew(connection)
         assert connection.versions is not None
         version = min(following.version, connection.versions.choose(type(following.request)))
         answer = await connection.send(following.fitted(version), version)
@@ -99,8 +93,6 @@ class BrokerFetchers:
     async def _wait(self, leader_id: int, most_ms: int | None) -> None:
         changed = self._changes.setdefault(leader_id, asyncio.Event())
         changed.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(None if most_ms is None else max(most_ms, 1) / 1000):
                 await changed.wait()
-        except TimeoutError:
-            pass

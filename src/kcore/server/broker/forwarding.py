@@ -4,7 +4,6 @@ Source: ForwardingManager, KafkaApis.forwardToController of 4.3.1.
 """
 
 import asyncio
-from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
@@ -29,7 +28,7 @@ from kcore.schema.structure import Message
 from kcore.schema.versions import Versions
 from kcore.server.broker import token_requests
 from kcore.server.broker.broker_authorization import BrokerAuthorization
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.envelopes import FORWARDABLE
 from kcore.server.pipeline import request_of, response_bytes
 from kcore.server.request_parts import checked_in_parts
@@ -96,7 +95,7 @@ class ControllerForwarding:
             raise DisconnectedError(f"a request of {size:,} bytes does not fit in an envelope")
         envelope = enveloped(context.frame, context.session)
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             return envelope, choose(EnvelopeRequest)
 
         answer = await self._controller.ask(make)

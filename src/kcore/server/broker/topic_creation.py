@@ -20,7 +20,8 @@ from kcore.schema.envelope import EnvelopeRequest, EnvelopeResponse
 from kcore.schema.headers import RequestHeader, ResponseHeader
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.background_tasks import BackgroundTasks
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.broker.forwarding import enveloped
 from kcore.server.properties.values import read_all, value_of
 from kcore.wire.codec import decode_from, encode
@@ -66,7 +67,7 @@ class TopicCreation:
         self._controller, self._config, self._knows_envelopes = controller, config, knows_envelopes
         self._ordinary = ordinary or OrdinaryTopics(is_on=False)
         self._in_flight: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._log = BoundedLog(logger)
 
     @property
@@ -83,22 +84,18 @@ class TopicCreation:
         wanted = wanted[: MOST_IN_FLIGHT - len(self._in_flight)]
         if wanted:
             self._in_flight.update(wanted)
-            task = asyncio.create_task(self._create(wanted, context))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.begin(self._create(wanted, context), "creation of topics")
 
     async def close(self) -> None:
         """Cancels all requests, and closes the connection."""
-        for task in (tasks := [*self._tasks]):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         self._controller.close()
 
     async def _create(self, names: list[str], context: RequestContext | None) -> None:
         request = CreateTopicsRequest(topics=[*map(self._topic, names)], timeout_ms=REQUEST_TIMEOUT_MS)
         version = 0
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             nonlocal version
             version = choose(CreateTopicsRequest)
             if context is None or not self._knows_envelopes():

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from kcore.broker.replicas.outputs import Verify
@@ -19,7 +20,8 @@ from kcore.schema.transactions import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from kcore.server.broker.broker_connections import Dialer
+from kcore.server.broker.background_tasks import BackgroundTasks
+from kcore.server.broker.broker_connections import Dialer, NodeConnection
 from kcore.server.broker.coordination import refusal_of
 from kcore.server.broker.group_coordinators import TRANSACTIONS, coordinator_row
 
@@ -44,7 +46,7 @@ class TransactionVerifier:
         self._dialer = dialer or Dialer()
         self._manager, self._endpoint, self._on_verified = manager, endpoint, on_verified
         self._queues: dict[int, asyncio.Queue[Verify]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._log = BoundedLog(logger)
 
     def ask(self, verify: Verify) -> None:
@@ -58,22 +60,17 @@ class TransactionVerifier:
         else:
             if coordinator not in self._queues:
                 self._queues[coordinator] = asyncio.Queue()
-                name = f"verifying with broker {coordinator}"
-                task = asyncio.create_task(self._run(coordinator), name=name)
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._tasks.begin(self._run(coordinator), f"verifying transactions with broker {coordinator}")
             self._queues[coordinator].put_nowait(verify)
 
     async def close(self) -> None:
         """Stops; waiting verifications get no result."""
-        tasks = [*self._tasks]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _run(self, coordinator: int) -> None:
-        queue = self._queues[coordinator]
-        connection: Connection | None = None
+        queue, absent = self._queues[coordinator], f"broker {coordinator} is not alive"
+        client_id = f"broker-{self._manager.broker_id}-transactions"
+        link = NodeConnection(self._dialer, client_id, partial(self._endpoint, coordinator), absent)
         left: list[Verify] = []
         try:
             while True:
@@ -83,30 +80,18 @@ class TransactionVerifier:
                 batch = {each.transactional_id: each for each in reversed(waiting)}  # A request has each id once.
                 left = [each for each in waiting if each is not batch[each.transactional_id]]
                 try:
-                    if connection is None:
-                        connection = await self._connect(coordinator)
-                    await self._ask(connection, batch)
+                    await self._ask(await link.ready(), batch)
                 except UnsupportedVersionError:
                     self._finish([*batch.values()], Errors.NONE)  # A broker before KIP-890: no verification.
                 except KcoreError as error:
                     self._log.info("verifying transactions with broker %s: %s", coordinator, error)
-                    if connection is not None:
-                        connection.abort()
-                        connection = None
+                    link.close()
                     self._finish([*batch.values()], Errors.NETWORK_EXCEPTION)
-        except Exception:
-            logger.exception("verifying transactions with broker %s ended", coordinator)
         finally:  # Queued verifications time out; the next one opens a new connection.
             del self._queues[coordinator]
-            if connection is not None:
-                connection.abort()
-
-    async def _connect(self, coordinator: int) -> Connection:
-        client_id = f"broker-{self._manager.broker_id}-transactions"
-        return await self._dialer.connect_to_broker(coordinator, self._endpoint(coordinator), client_id)
+            link.close()
 
     async def _ask(self, connection: Connection, batch: Mapping[str, Verify]) -> None:
-        await self._dialer.renew(connection)
         assert connection.versions is not None
         version = connection.versions.choose(AddPartitionsToTxnRequest)
         if version < VERIFY_SINCE:

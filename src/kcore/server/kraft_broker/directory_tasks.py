@@ -6,7 +6,7 @@ and sends AssignReplicasToDirs. Source: AssignmentsManager, ReplicaManager of 4.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
@@ -29,6 +29,7 @@ from kcore.schema.log_dirs import AssignReplicasToDirsRequest
 from kcore.server.broker.broker_connections import ControllerClient
 from kcore.server.broker.log_directories import LogDirectories
 from kcore.server.broker.logs import BrokerLogs
+from kcore.server.broker.replica_moves import ReplicaMoves
 from kcore.server.kraft_broker.timed_requests import TimedRequests
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_directory import LogDirectory
@@ -47,16 +48,6 @@ class DirectoryHooks(NamedTuple):
     stop: Callable[[str], None]  # Stops the broker for the given reason.
 
 
-class Moves(Protocol):
-    """The disk operations of moves; `ReplicaMoves` implements it."""
-
-    def found_futures(self, topic_ids: Mapping[Key, Uuid]) -> dict[Key, list[FoundLog]]:
-        """The future logs of these partitions that the directories have at the start. Deletes all other future logs."""
-
-    def perform_output(self, output: Output) -> bool:
-        """Performs an output about moves; False for other outputs."""
-
-
 class DirectoryTasks:
     """The log directories of one broker; implements ReplicaDirectories for its MetadataPublisher."""
 
@@ -67,7 +58,7 @@ class DirectoryTasks:
         placements: ImagePlacements,
         channel: ControllerClient,
         hooks: DirectoryHooks,
-        moves: Moves | None = None,
+        moves: ReplicaMoves | None = None,
     ) -> None:
         """`moves`: None: replicas cannot move."""
         self.machine, self._moves = machine, moves

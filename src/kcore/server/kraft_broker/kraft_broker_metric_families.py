@@ -63,7 +63,7 @@ def _of_broker(server: KraftBrokerServer) -> Iterable[Family]:
 
 async def _of_replicas(server: KraftBrokerServer) -> Iterable[Family]:
     counts = dict.fromkeys(("led", "offline", "under replicated", "under min", "at min"), 0)
-    partitions = [*server.manager.partitions.values()]
+    partitions = [*server.runtime.manager.partitions.values()]
     for first in range(0, len(partitions), PARTITIONS_AT_ONCE):
         for partition in partitions[first : first + PARTITIONS_AT_ONCE]:
             for kind in _counted(partition, server.link.image):
@@ -109,7 +109,7 @@ def _adding(partition: Partition, image: ClusterImage | None) -> Sequence[int]:
 
 
 def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
-    directories = server.logs.directories
+    directories = server.runtime.logs.directories
     offline = {str(each.path): int(each.failed is not None) for each in directories}
     yield gauge(f"{LOGS}_OfflineLogDirectoryCount", "Log directories that are offline.", sum(offline.values()))
     yield gauges(f"{LOGS}_LogDirectoryOffline", "1 where the log directory is offline.", "logDirectory", offline)
@@ -121,7 +121,7 @@ def _of_directories(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
-    manager = server.manager
+    manager = server.runtime.manager
     waiting = {"Fetch": len(manager.fetching.by_id), "Produce": len(manager.producing.by_id)}
     text = "Requests that wait for records or for replicas."
     yield gauges(f"{SERVER}_DelayedOperationPurgatory_PurgatorySize", text, "delayedOperation", waiting)
@@ -134,7 +134,7 @@ def _of_requests(server: KraftBrokerServer) -> Iterable[Family]:
 
 
 def _of_quotas(server: KraftBrokerServer) -> Iterable[Family]:
-    quotas, throttles = server.handlers.quotas, server.manager.quotas
+    quotas, throttles = server.handlers.quotas, server.runtime.manager.quotas
     at_ms = quotas.requests.now_ms()
     of_clients = {"Produce": quotas.produce, "Fetch": quotas.fetch, "Request": quotas.requests.rates}
     for kind, rates in of_clients.items():

@@ -5,10 +5,9 @@ Source: BrokerServer of 4.3.1.
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack
 from random import SystemRandom
-from typing import Final, Self
+from typing import Self
 
 from kcore.broker.directories.assignments import ImagePlacements
 from kcore.broker.directories.broker_directories import BrokerDirectories
@@ -19,7 +18,6 @@ from kcore.broker.lifecycle.machine import (
     BrokerState,
     LifecycleConfig,
     Registered,
-    ShutdownRequested,
     Started,
     StateChanged,
 )
@@ -49,7 +47,6 @@ from kcore.server.security.audit import AuditLog
 from kcore.storage.raft.raft_dir import random_directory_id
 
 logger = logging.getLogger(__name__)
-SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 
 
 class KraftBrokerServer:
@@ -124,7 +121,7 @@ class KraftBrokerServer:
             policy = ControllerForwarding(forwarding, self.link.authorizer, self._settings.release)
             routes = [Route(policy.takes, policy.ask, policy.refuse)]
             await self.listening.open(stack, apis(self._settings.release), routes, self._with_features)
-            self._registered += listeners_of(self._settings.listeners.endpoints(self.ports))
+            self._registered += listeners_of(self._settings.listeners.endpoints(self.listening.ports))
             await stack.enter_async_context(observer.runtime)
             self.runtime.begin()
             tasks.begin(observer.write_snapshots(), "snapshots of the metadata")
@@ -142,13 +139,7 @@ class KraftBrokerServer:
         """Waits until the controller has moved the leaderships away, unless the disks failed; then closes the logs."""
         self._is_stopping = True
         if not self.runtime.tasks.failed.is_set():
-            self.lifecycle.take(ShutdownRequested())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SHUTDOWN_S):
-                    await self.lifecycle.ended.wait()
-                    logger.info("controlled shutdown: all leaders are moved")
-            if not self.lifecycle.ended.is_set():
-                logger.warning("controlled shutdown did not succeed within %s s", SHUTDOWN_S)
+            await self.lifecycle.shut_down()
         await self._closing.aclose()
 
     # Parts.
@@ -161,7 +152,7 @@ class KraftBrokerServer:
         return answer
 
     def _new_directories(self) -> tuple[DirectoryTasks, ReplicaMoves]:
-        own, runtime, logs, image = self._settings, self.runtime, self.logs, self.link.loader.image
+        own, runtime, logs, image = self._settings, self.runtime, self.runtime.logs, self.link.loader.image
         by_path = {each.path.absolute(): each.directory_id for each in logs.directories.online}
         failures = DirectoryFailures(
             [each for each in by_path.values() if each is not None],
@@ -175,7 +166,7 @@ class KraftBrokerServer:
         channel = controller_client(self.link, own.node_id, "directory-assignments")
         failed, stop = runtime.directories_failed, runtime.tasks.stop
         hooks = DirectoryHooks(now_ms, failed, lambda: self.lifecycle.take(HeartbeatNow()), stop)
-        moves = ReplicaMoves(logs, self.manager, machine, self._move_hooks())
+        moves = ReplicaMoves(logs, self.runtime.manager, machine, self._move_hooks())
         return DirectoryTasks(machine, logs, placements, channel, hooks, moves), moves
 
     def _move_hooks(self) -> MoveHooks:
@@ -187,7 +178,7 @@ class KraftBrokerServer:
         )
 
     def _new_lifecycle(self, previous_epoch: int) -> LifecycleTasks:
-        own, logs = self._settings, self.logs
+        own, logs = self._settings, self.runtime.logs
         config = LifecycleConfig(
             own.node_id,
             logs.directories.cluster_id,
@@ -214,19 +205,6 @@ class KraftBrokerServer:
         await self.lifecycle.running.wait()
 
     @property
-    def manager(self) -> ReplicaManager:
-        return self.runtime.manager
-
-    @property
-    def logs(self) -> BrokerLogs:
-        return self.runtime.logs
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """The ports by listener name, once the listeners are open."""
-        return self.listening.ports
-
-    @property
     def port(self) -> int:
         """The port of the inter-broker listener."""
         return self.listening.port
@@ -248,7 +226,7 @@ class KraftBrokerServer:
         broker_id = self._settings.node_id
         match effect:
             case Registered(broker_epoch):
-                self.manager.broker_epoch = broker_epoch
+                self.runtime.manager.broker_epoch = broker_epoch
                 self.directories.registered(broker_epoch)
                 logger.info("broker %s is registered with epoch %s", broker_id, broker_epoch)
                 self._follower.follow(is_new=False)
@@ -257,7 +235,7 @@ class KraftBrokerServer:
 
     async def _delete_old_segments(self) -> None:
         """Periodically applies the topics' settings of segments, and deletes old segments by retention."""
-        runtime, manager, logs = self.runtime, self.manager, self.logs
+        runtime, manager, logs = self.runtime, self.runtime.manager, self.runtime.logs
         while True:
             await asyncio.sleep(self._settings.retention_check_ms / 1000)
             if self.link.image is not None:

@@ -48,7 +48,8 @@ class KraftLink:
         self.credentials: Final = LogCredentials(self._known, self.config.delegation_token_secret_key, lambda: True)
         windows = self.config.quota_window_num, self.config.quota_window_size_seconds
         self.throttle: Final = RequestThrottle(KnownByImage(lambda: self.image), now_ms, is_exempt, *windows)
-        self._manager, self._security, self._report = manager, settings.controllers, report_failed_directories
+        self.report_failed_directories: Final = report_failed_directories
+        self._manager, self._security = manager, settings.controllers
 
     def _known(self) -> ClusterImage:
         """The image; DisconnectedError until it is complete, because clients do not retry a failed authentication."""
@@ -67,9 +68,6 @@ class KraftLink:
 
     def has_states(self) -> bool:
         return self.image is not None
-
-    def report_failed_directories(self) -> None:
-        self._report()
 
     def keep_settings(self, topics: Collection[str]) -> None:
         self.configs.keep_only(topics)

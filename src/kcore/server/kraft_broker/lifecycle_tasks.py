@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from kcore.broker.lifecycle.machine import (
@@ -14,6 +15,7 @@ from kcore.broker.lifecycle.machine import (
     Refused,
     Registered,
     Send,
+    ShutdownRequested,
     StateChanged,
     Timer,
 )
@@ -21,10 +23,11 @@ from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.bounded_log import BoundedLog
 from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
 from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.kraft_broker.timed_requests import TimedRequests
 
 logger = logging.getLogger(__name__)
+SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
 CORDONED_SINCE: Final = 2  # The first version with cordoned directories.
 
@@ -70,6 +73,16 @@ class LifecycleTasks:
             self._perform(effect)
         self.requests.set_deadline(self.machine.next_deadline_ms)
 
+    async def shut_down(self) -> None:
+        """Requests a controlled shutdown, and waits until the controller has moved the leaderships away."""
+        self.take(ShutdownRequested())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHUTDOWN_S):
+                await self.ended.wait()
+                logger.info("controlled shutdown: all leaders are moved")
+                return
+        logger.warning("controlled shutdown did not succeed within %s s", SHUTDOWN_S)
+
     def _perform(self, effect: Effect) -> None:
         match effect:
             case Send(request):
@@ -90,7 +103,7 @@ class LifecycleTasks:
     def _send(self, request: BrokerRegistrationRequest | BrokerHeartbeatRequest) -> None:
         """Sends a request. Closes the connection if no response comes within the heartbeat interval, as Kafka does."""
 
-        def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+        def make(choose: Choose) -> tuple[Message, int]:
             version = choose(type(request))
             if isinstance(request, BrokerHeartbeatRequest):
                 if version < CORDONED_SINCE:

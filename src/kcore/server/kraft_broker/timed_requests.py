@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import ControllerClient, Make
 
 
 class TimedRequests:
@@ -29,13 +28,11 @@ class TimedRequests:
         self._task: asyncio.Task[None] | None = None
         self.is_closed = False
 
-    def send(self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]], timeout_s: float) -> None:
+    def send(self, make: Make, timeout_s: float) -> None:
         """Sends the request that `make` returns; see `ControllerClient.ask`."""
         self._task = asyncio.create_task(self._ask(make, timeout_s), name=self._name)
 
-    async def _ask(
-        self, make: Callable[[Callable[[type[Message]], int]], tuple[Message, int]], timeout_s: float
-    ) -> None:
+    async def _ask(self, make: Make, timeout_s: float) -> None:
         response = None
         try:
             async with asyncio.timeout(timeout_s):

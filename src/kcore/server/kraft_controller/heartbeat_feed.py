@@ -18,8 +18,9 @@ from kcore.schema.headers import ResponseHeader
 from kcore.schema.structure import Message
 from kcore.server.clock import Clock
 from kcore.server.quorum_node.answer_loop import AnswerLoop, Progress, Take
+from kcore.server.quorum_node.fetch_templates import request_pattern
 from kcore.server.quorum_node.observer_feed import ObserverFeed
-from kcore.wire.frame_places import frame, is_made_of, with_places
+from kcore.wire.frame_places import frame, with_places
 
 FIELDS: Final = {"correlation_id": 4, "current_metadata_offset": 8}
 _CONTACT: Final = Struct("=3q")  # The loop's key of the connection, the offset, the time of arrival in ns.
@@ -73,10 +74,12 @@ class HeartbeatFeed:
         if not self._followers.leads or not changes_nothing(context, request) or not self._may_beat(direct):
             return None
         offset, incarnation = request.current_metadata_offset, (request.broker_id, request.broker_epoch)
-        found = heartbeat_pattern(direct, request)
+        found = request_pattern(direct, request, FIELDS)
         if found is None:
             return None
-        pattern, places = found
+        pattern, (correlation_place, offset_place) = found
+        assert correlation_place is not None and offset_place is not None
+        places = correlation_place, offset_place
         answer, answer_place = _answer(direct, response)
 
         def take(key: int, descriptor: int) -> None:
@@ -110,28 +113,6 @@ class HeartbeatFeed:
         for key, offset, at_ns in _CONTACT.iter_unpack(self._answer_loop.loop.drain_contacts()):
             if (incarnation := self._incarnations.get(key)) is not None:
                 self._contacts.append(Contact(*incarnation, offset, self._clock.ms_of(at_ns)))
-
-
-def heartbeat_pattern(direct: Direct, request: BrokerHeartbeatRequest) -> tuple[bytes, tuple[int, int]] | None:
-    """The request's frame with its size, and the positions of FIELDS; None if kcore would encode the request otherwise.
-
-    The request's fields are changed and set back.
-    """
-    header, version = direct.context.header, direct.context.version
-    values = [header.correlation_id, request.current_metadata_offset]
-
-    def build(correlation_id: int, current_metadata_offset: int) -> bytes:
-        header.correlation_id, request.current_metadata_offset = correlation_id, current_metadata_offset
-        return frame(header, request, version)
-
-    zeros, (correlation_place, offset_place) = with_places(build, [*FIELDS])
-    build(*values)
-    assert correlation_place is not None and offset_place is not None
-    pattern = len(direct.frame).to_bytes(4, "big") + direct.frame
-    places = correlation_place, offset_place
-    if not is_made_of(pattern, zeros, zip(places, values, FIELDS.values(), strict=True)):
-        return None
-    return pattern, places
 
 
 def _answer(direct: Direct, response: BrokerHeartbeatResponse) -> tuple[bytes, int]:

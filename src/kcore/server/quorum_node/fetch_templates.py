@@ -4,6 +4,7 @@ Consecutive Fetch requests of an observer in one epoch differ only in four field
 fetched epoch and high watermark. Their answers differ only in the records and the high watermark.
 """
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Final
 
@@ -15,7 +16,7 @@ from kcore.raft.node import RaftNode
 from kcore.replication.raft_log import OffsetAndEpoch, ValidOffsetAndEpoch
 from kcore.schema.fetch import FetchPartition, FetchRequest, FetchResponse
 from kcore.schema.headers import ResponseHeader
-from kcore.schema.structure import Message
+from kcore.schema.structure import Message, Struct
 from kcore.wire.frame_places import frame, is_made_of, with_places
 
 FIELDS: Final = {"correlation_id": 4, "fetch_offset": 8, "last_fetched_epoch": 4, "high_watermark": 8}
@@ -28,26 +29,33 @@ Template = tuple[bytes, int, int, bytes]
 """A response up to the length of its records; the positions of correlation id and high watermark in it; the rest."""
 
 
-def fetch_pattern(direct: Direct, request: FetchRequest, partition: FetchPartition) -> tuple[bytes, Places] | None:
-    """The request's frame with its size, and the positions of FIELDS; None if kcore would encode the request otherwise.
+def request_pattern(direct: Direct, part: Struct, widths: Mapping[str, int]) -> tuple[bytes, list[int | None]] | None:
+    """The request's frame with its size, and the positions of these fields; None if kcore would encode it otherwise.
 
-    The request's fields are changed and set back.
+    The first field is the header's correlation id, the others are fields of `part`, which is the request or a part of
+    it. `widths`: the fields' bytes. The fields are changed and set back.
     """
     header, version = direct.context.header, direct.context.version
-    values = {name: getattr(header if name == "correlation_id" else partition, name) for name in FIELDS}
+    values = {name: getattr(header if name == "correlation_id" else part, name) for name in widths}
 
     def build(**fields: int) -> bytes:
         for name, value in fields.items():
-            setattr(header if name == "correlation_id" else partition, name, value)
-        return frame(header, request, version)
+            setattr(header if name == "correlation_id" else part, name, value)
+        return frame(header, direct.request, version)
 
-    zeros, places = with_places(build, [*FIELDS])
+    zeros, places = with_places(build, [*widths])
     build(**values)
     pattern = len(direct.frame).to_bytes(4, "big") + direct.frame
-    fields = [(at, values[name], width) for (name, width), at in zip(FIELDS.items(), places, strict=True)]
-    if not is_made_of(pattern, zeros, fields):
+    fields = zip(places, values.values(), widths.values(), strict=True)
+    return (pattern, places) if is_made_of(pattern, zeros, fields) else None
+
+
+def fetch_pattern(direct: Direct, partition: FetchPartition) -> tuple[bytes, Places] | None:
+    """The pattern of a fetch, with the positions of FIELDS; see `request_pattern`."""
+    found = request_pattern(direct, partition, FIELDS)
+    if found is None:
         return None
-    correlation_id, fetch_offset, last_fetched_epoch, high_watermark = places
+    pattern, (correlation_id, fetch_offset, last_fetched_epoch, high_watermark) = found
     assert correlation_id is not None and fetch_offset is not None and last_fetched_epoch is not None
     return pattern, (correlation_id, fetch_offset, last_fetched_epoch, high_watermark)
 

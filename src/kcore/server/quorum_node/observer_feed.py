@@ -100,7 +100,7 @@ class ObserverFeed:
             return None
         if not self._is_next_known(partition, response):
             return None
-        found = fetch_pattern(direct, request, partition)
+        found = fetch_pattern(direct, partition)
         if found is None:
             return None
         if version not in self._templates:

@@ -6,7 +6,6 @@ UpdateMetadata and StopReplica, which are checked, decoded into columns and appl
 - `zk_broker_listener_settings.py`, `migration_settings.py`: read server.properties.
 - `zk_broker_server.py`: the process; it joins the other modules.
 - `zk_link.py`: the link to the controller, which changes when the broker migrates. `zk_registration.py`: the znode.
-- `watched_settings.py`: what notifications keep equal to ZooKeeper.
 - `isr_writes.py`, `controlled_shutdown.py`: ISR changes before KIP-497, and the end of the broker.
 - `control_request_receiver.py`: decodes control requests into columns, and applies them.
 - `control_request_authorization.py`: checks the listener, the principal and the controller of control requests.

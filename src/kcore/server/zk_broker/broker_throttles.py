@@ -3,18 +3,14 @@
 Source: BrokerConfigHandler of 3.9.1.
 """
 
-import logging
-from collections.abc import Mapping
 from typing import Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT
-from kcore.server.zk_node.notification_watcher import Notification, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities, read_configs
 from kcore.zookeeper.client import ZookeeperClient
 
-logger = logging.getLogger(__name__)
 BROKERS: Final = f"{znodes.CONFIG}/brokers"
 
 
@@ -32,13 +28,8 @@ class BrokerThrottles:
 
     async def read_all(self) -> None:
         paths = [f"{BROKERS}/{each}" for each in self._names]
-        layers: list[Mapping[str, str]] = []
-        for path, node in zip(paths, await self._zookeeper.read_nodes(paths), strict=True):
-            try:
-                layers.append({} if node is None else znodes.decode_config(path, node.data))
-            except TableError as error:
-                logger.warning("%s; until the znode is repaired, the broker has no throttle from it", error)
-        self._manager.quotas.set_limits(*layers)
+        layers = await read_configs(self._zookeeper, paths, "the broker has no throttle from it")
+        self._manager.quotas.set_limits(*(each for each in layers if each is not None))
 
     async def read_changed(self, notifications: list[Notification]) -> None:
         if {f"brokers/{each}" for each in self._names} & {*changed_entities(notifications)}:

@@ -3,6 +3,7 @@
 from kcore.broker.zk_control.control_requests import CONTROL_REQUESTS, ControlRequests, KnownController
 from kcore.net.request_context import RequestContext
 from kcore.net.versions import response_of
+from kcore.node.zk.acls import AclAuthorizer
 from kcore.protocol_errors import Errors
 from kcore.schema import LeaderAndIsrRequest
 from kcore.schema.headers import ResponseHeader
@@ -10,7 +11,7 @@ from kcore.schema.structure import Message
 from kcore.server.broker.broker_runtime import BrokerRuntime
 from kcore.server.clock import now_ms
 from kcore.server.zk_broker.control_request_authorization import ControlRequestAuthorization
-from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
 from kcore.wire.codec import encode
 from kcore.wire.column_codec import decode_columns
 from kcore.zookeeper.client import ZookeeperClient
@@ -23,14 +24,15 @@ class ControlRequestReceiver:
         self,
         control: ControlRequests,
         runtime: BrokerRuntime,
-        watched: WatchedSettings,
+        topics: ZkTopicSettings,
         zookeeper: ZookeeperClient,
+        authorizer: AclAuthorizer | None,
         control_plane: str | None,
     ) -> None:
         """`control_plane`: the only listener for such requests; None: every listener."""
-        self._control, self._runtime, self._topics = control, runtime, watched.topics
+        self._control, self._runtime, self._topics = control, runtime, topics
         self._authorization = ControlRequestAuthorization(
-            self._current_controller, zookeeper, authorizer=watched.authorizer, listener=control_plane
+            self._current_controller, zookeeper, authorizer=authorizer, listener=control_plane
         )
 
     def _current_controller(self) -> KnownController:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -10,7 +9,7 @@ from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.protocol_errors import Errors
 from kcore.schema.controlled_shutdown import ControlledShutdownRequest
 from kcore.schema.structure import Message
-from kcore.server.broker.broker_connections import ControllerClient
+from kcore.server.broker.broker_connections import Choose, ControllerClient
 
 logger = logging.getLogger(__name__)
 SHUTDOWN_TRIES: Final = 3  # controlled.shutdown.max.retries
@@ -23,7 +22,7 @@ async def controlled_shutdown(channel: ControllerClient, manager: ReplicaManager
     `session_s`: the time-out of a try.
     """
 
-    def make(choose: Callable[[type[Message]], int]) -> tuple[Message, int]:
+    def make(choose: Choose) -> tuple[Message, int]:
         request = ControlledShutdownRequest(broker_id=manager.broker_id, broker_epoch=manager.broker_epoch)
         return request, choose(ControlledShutdownRequest)
 

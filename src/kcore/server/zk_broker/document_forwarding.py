@@ -9,7 +9,6 @@ from typing import Final
 
 from kcore.errors import DisconnectedError, FrameError
 from kcore.metadata.table.broker_table import Endpoint
-from kcore.net.address import check_address
 from kcore.net.request_context import RequestContext
 from kcore.node.tokens import OfTokens
 from kcore.protocol_errors import Errors
@@ -21,7 +20,6 @@ from kcore.server.zk_node.document_routing import (
     is_mutation,
     proxied,
     read_response,
-    read_response_body,
     refused,
 )
 
@@ -55,38 +53,18 @@ class DocumentForwarding:
         return response_bytes(context, await self._forwarded(context, request))
 
     async def _forwarded(self, context: RequestContext, request: Message) -> Message:
+        """Sends the request once, on a connection of its own, which is authenticated as this node."""
         kind, (head, body) = type(request), proxied(context, request)
         try:
             async with self._proxying, asyncio.timeout(LIMITS.request_s):
                 where = self._controller()
                 if where is None:
                     raise DisconnectedError("no controller is known")
-                if self._dialer.is_plaintext:
-                    return read_response(kind, await self._response(where, head + body))
-                return await self._asked_as_ourselves(where, kind, context.header.client_id, head, body)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, FrameError) as error:
+                connection = await self._dialer.connect(where, context.header.client_id or "", ask_versions=False)
+                try:
+                    layout = layout_of(kind, BUMPED[kind])
+                    return read_response(kind, await connection.send_bytes(kind.api_key, layout, body, head=head))
+                finally:
+                    connection.abort()
+        except (OSError, TimeoutError, FrameError) as error:
             raise DisconnectedError(f"the controller did not answer a mutation: {error}") from error
-
-    async def _asked_as_ourselves(
-        self, where: Endpoint, kind: type[Message], client_id: str | None, head: bytes, body: bytes
-    ) -> Message:
-        """Sends the request once, on a connection that is authenticated as this node. NetworkError."""
-        connection = await self._dialer.connect(where, client_id or "")
-        try:
-            layout = layout_of(kind, BUMPED[kind])
-            return read_response_body(kind, await connection.send_bytes(kind.api_key, layout, body, head=head))
-        finally:
-            connection.abort()
-
-    async def _response(self, where: Endpoint, frame: bytes) -> bytes:
-        """Sends the request once, on a plaintext connection. Returns the response's frame."""
-        check_address(where.host, where.port)
-        reader, writer = await asyncio.open_connection(where.host, where.port)
-        try:
-            writer.write(len(frame).to_bytes(4) + frame)
-            size = int.from_bytes(await reader.readexactly(4))
-            if size > LIMITS.frame_bytes:
-                raise FrameError(f"the controller's answer has {size:,} bytes, more than {LIMITS.frame_bytes:,}")
-            return await reader.readexactly(size)
-        finally:
-            writer.transport.abort()

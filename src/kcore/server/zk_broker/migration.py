@@ -21,7 +21,6 @@ from kcore.broker.lifecycle.machine import (
     LifecycleConfig,
     ReadyToUnfence,
     Registered,
-    ShutdownRequested,
     Started,
     StateChanged,
 )
@@ -67,15 +66,15 @@ class BrokerMigration:
         own = open_log(node.metadata_dir, node.config.broker_id, node.cluster_id, settings.quorum, ZOOKEEPER_RELEASE)
         self._log_end = LogEnd()
         self._observer = QuorumRuntime(*own, self._log_end)
-        self._lifecycle = self._new_lifecycle()
+        self.lifecycle = self._new_lifecycle()
         self._closing = AsyncExitStack()
         self._closing.callback(own.log.close)
 
     async def __aenter__(self) -> Self:
         async with self._closing.pop_all() as stack:
             await stack.enter_async_context(self._observer)
-            stack.push_async_callback(self._lifecycle.requests.close)
-            self._lifecycle.take(Started())
+            stack.push_async_callback(self.lifecycle.requests.close)
+            self.lifecycle.take(Started())
             self._closing = stack.pop_all()
         return self
 
@@ -93,12 +92,7 @@ class BrokerMigration:
     @property
     def broker_epoch(self) -> int:
         """The epoch of the registration with the quorum; -1 before the registration."""
-        return self._lifecycle.machine.broker_epoch
-
-    async def controlled_shutdown(self) -> None:
-        """Requests a controlled shutdown. Returns when the quorum's controller has moved the leaderships away."""
-        self._lifecycle.take(ShutdownRequested())
-        await self._lifecycle.ended.wait()
+        return self.lifecycle.machine.broker_epoch
 
     def why_failed(self, failed: Sequence[Path]) -> str | None:
         """The reason why the broker must stop without these directories; None if it need not stop."""
@@ -134,7 +128,7 @@ class BrokerMigration:
             case Registered(broker_epoch):
                 logger.info("broker %s, which migrates, is registered in KRaft with epoch %s", broker_id, broker_epoch)
             case StateChanged(BrokerState.RECOVERY):  # The controller in ZooKeeper has set the replicas' states.
-                self._lifecycle.take(ReadyToUnfence())
+                self.lifecycle.take(ReadyToUnfence())
 
 
 def _delete_metadata_log(metadata_dir: Path) -> None:

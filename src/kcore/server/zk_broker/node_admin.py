@@ -3,29 +3,16 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final, TypeVar
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.errors import KcoreError, TableError
-from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_brokers import BrokerNode, read_broker
+from kcore.errors import KcoreError
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode
 from kcore.metadata.zookeeper.znode_operations import ReadChildren, ReadNodes
 from kcore.net.limits.work_in_parts import next_turn
-from kcore.node.zk.admin import scram
 from kcore.node.zk.admin.broker_configs import ConfigNode
-from kcore.node.zk.admin.configs import alter_configs, describe_configs, replace_configs
 from kcore.node.zk.znode_steps import LogNotice, Pause, ZnodeSteps
-from kcore.schema import (
-    DescribeConfigsRequest,
-    DescribeConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
-from kcore.schema.configs import AlterConfigsRequest, AlterConfigsResponse
-from kcore.schema.scram import DescribeUserScramCredentialsRequest
-from kcore.schema.structure import Message
-from kcore.server.zk_node.relay import Address
+from kcore.server.zk_node.relay import Address, registered_brokers
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -46,7 +33,7 @@ class NodeAdmin:
     ) -> None:
         """`settings`: the broker's static settings, by Kafka's names. `listener`: the inter-broker listener."""
         self._zookeeper, self._listener = zookeeper, listener
-        self._node = ConfigNode(
+        self.node = ConfigNode(
             manager.broker_id,
             is_broker=True,
             has_topic=lambda name: name in manager.cluster.table.topics,
@@ -54,22 +41,6 @@ class NodeAdmin:
         )
         self._coordinators: list[BrokerNode] = []
         self._read_s = -KNOWN_S
-
-    async def describe_configs(self, request: DescribeConfigsRequest, version: int) -> DescribeConfigsResponse:
-        """The settings of topics, of this broker and of all brokers."""
-        return await self.perform(describe_configs(self._node, request, version))
-
-    async def alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
-        """Changes settings in ZooKeeper."""
-        return await self.perform(alter_configs(self._node, request))
-
-    async def replace_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """As `alter_configs`, but also removes settings that the request lacks."""
-        return await self.perform(replace_configs(self._node, request))
-
-    async def describe_scram(self, request: DescribeUserScramCredentialsRequest) -> Message:
-        """The users' credentials; only the controller changes them."""
-        return await self.perform(scram.describe(request))
 
     async def has_coordinators(self) -> bool:
         """Whether a coordinating broker is registered; True while ZooKeeper is unavailable, so that clients retry."""
@@ -93,12 +64,7 @@ class NodeAdmin:
         seconds old.
         """
         if time.monotonic() - self._read_s >= KNOWN_S:
-            [names] = await self._zookeeper.read_children([znodes.BROKER_IDS])
-            nodes = await self._zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
-            found = []
-            for name, node in zip(names or (), nodes, strict=True):
-                with suppress(TableError):  # The controller reports the unreadable znode.
-                    found += [] if node is None else [read_broker(name, node.data)[1]]
+            found = await registered_brokers(self._zookeeper)
             self._coordinators = [each for each in found if each.coordinates]
             self._read_s = time.monotonic()
         return self._coordinators

@@ -3,19 +3,16 @@
 Source: DynamicConfigManager, ZkConfigManager and TopicConfigHandler of 3.9.1.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
-from kcore.errors import KcoreError
 from kcore.metadata.topic_names import reason_invalid
 from kcore.metadata.zookeeper import znodes
 from kcore.server.broker.topic_configs import settings_of
-from kcore.server.zk_node.notification_watcher import Notification, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities, read_configs
 from kcore.zookeeper.client import ZookeeperClient
 
-logger = logging.getLogger(__name__)
 TOPICS: Final = "topics/"
 
 
@@ -63,11 +60,8 @@ class ZkTopicSettings:
         if not topics:
             return
         paths = [znodes.config_path("topics", topic) for topic in topics]
-        for topic, path, node in zip(topics, paths, await self._zookeeper.read_nodes(paths), strict=True):
-            try:
-                config = znodes.decode_config(path, node.data) if node is not None else {}
-            except KcoreError as error:
-                logger.warning("%s; topic %s keeps its last settings", error, topic)
-                continue
-            self._manager.set_settings(topic, settings_of(topic, config, self._manager.config), self._now_ms())
+        found = await read_configs(self._zookeeper, paths, "the topic keeps its last settings")
+        for topic, config in zip(topics, found, strict=True):
+            if config is not None:
+                self._manager.set_settings(topic, settings_of(topic, config, self._manager.config), self._now_ms())
         self._perform()

@@ -11,7 +11,8 @@ from kcore.metadata.table.broker_registration import LiveBroker
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.server import RequestContext
 from kcore.net.versions import answer_of
-from kcore.node.zk.admin.configs import is_of_all_brokers
+from kcore.node.zk.admin import scram
+from kcore.node.zk.admin.configs import alter_configs, describe_configs, is_of_all_brokers, replace_configs
 from kcore.schema import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kcore.schema.api_versions import ApiVersionsResponse
 from kcore.schema.configs import AlterConfigsRequest
@@ -80,15 +81,16 @@ class ZkBrokerRequestHandlers:
         return await self._admin.has_coordinators()
 
     async def administer(self, context: RequestContext, request: Message) -> Message | None:
+        admin = self._admin
         match request:
             case DescribeConfigsRequest():
                 return await described_in_parts(
-                    request, lambda part: self._admin.describe_configs(part, context.version)
+                    request, lambda part: admin.perform(describe_configs(admin.node, part, context.version))
                 )
             case IncrementalAlterConfigsRequest() | AlterConfigsRequest():
                 return await self._alter_configs(request, context.version)
             case DescribeUserScramCredentialsRequest():
-                return await self._admin.describe_scram(request)
+                return await admin.perform(scram.describe(request))
         return await self._security.answer(context, request)
 
     async def _alter_configs(
@@ -98,8 +100,8 @@ class ZkBrokerRequestHandlers:
         if is_of_all_brokers(request) and (answer := await self._forward(request, version)) is not None:
             return answer
         if isinstance(request, AlterConfigsRequest):
-            return await self._admin.replace_configs(request)
-        return await self._admin.alter_configs(request)
+            return await self._admin.perform(replace_configs(self._admin.node, request))
+        return await self._admin.perform(alter_configs(self._admin.node, request))
 
     def view(self, listener: str) -> ClusterView:
         """The cluster from UpdateMetadata. Under a KRaft controller, clients get this broker as the controller."""

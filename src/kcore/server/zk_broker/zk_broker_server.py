@@ -5,7 +5,7 @@ Source: KafkaServer of 3.9.1.
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Self
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.broker.zk_control.control_requests import ControlRequests
-from kcore.metadata.zookeeper import znode_tokens, znodes
 from kcore.node.zk.admin.configs import settings_of
 from kcore.node.zk.admin.tokens import TokenNode
 from kcore.releases.known import ZOOKEEPER_RELEASE
@@ -31,6 +30,7 @@ from kcore.server.broker.topic_creation import OrdinaryTopics
 from kcore.server.clock import now_ms, wall_ms
 from kcore.server.pipeline import Route
 from kcore.server.security.audit import AuditLog
+from kcore.server.zk_broker.broker_throttles import BrokerThrottles
 from kcore.server.zk_broker.control_request_receiver import ControlRequestReceiver
 from kcore.server.zk_broker.controlled_shutdown import controlled_shutdown
 from kcore.server.zk_broker.document_forwarding import DocumentForwarding
@@ -39,7 +39,7 @@ from kcore.server.zk_broker.migration import BrokerMigration
 from kcore.server.zk_broker.migration import Node as MigratingNode
 from kcore.server.zk_broker.migration_settings import MigrationSettings
 from kcore.server.zk_broker.node_admin import NodeAdmin
-from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
 from kcore.server.zk_broker.zk_broker_listener_settings import OPEN, ZkBrokerListenerSettings
 from kcore.server.zk_broker.zk_broker_request_handlers import (
     APIS,
@@ -51,6 +51,7 @@ from kcore.server.zk_broker.zk_registration import ZkRegistration, cluster_id_in
 from kcore.server.zk_broker.zk_security_requests import SecurityAdmin
 from kcore.server.zk_node.document_routing import DocumentRouting, with_bumped
 from kcore.server.zk_node.relay import BrokerRelay
+from kcore.server.zk_node.watched_settings import WatchedSettings
 from kcore.storage.log.live_log import Settings
 from kcore.types import Uuid
 from kcore.zookeeper.client import ZookeeperClient
@@ -94,8 +95,14 @@ class ZkBrokerServer:
             )
             manager = new_replicas(config, logs)
             self.control = ControlRequests(manager)
-            self.watched = WatchedSettings(self._zookeeper, manager, listener_settings, lambda: self.runtime.perform())
-            self.link, self.runtime = self._new_runtime(manager, logs, ordinary_topics)
+            topics = ZkTopicSettings(self._zookeeper, manager, now_ms, lambda: self.runtime.perform())
+            self.watched = WatchedSettings(
+                *(self._zookeeper, topics, BrokerThrottles(self._zookeeper, manager)),
+                settings=listener_settings.authorizer,
+                secret_key=listener_settings.tokens.secret_key,
+                has_users=listener_settings.has_users,
+            )
+            self.link, self.runtime = self._new_runtime(manager, logs, topics, ordinary_topics)
             self.handlers = self._new_handlers(log_dirs)
             self.listening = BrokerListening(listener_settings.listeners, self.handlers, self.link, audit)
             self._registration = ZkRegistration(*(self._zookeeper, manager, self.listening), rack, session_s)
@@ -103,11 +110,17 @@ class ZkBrokerServer:
             self._closing.enter_context(opened.pop_all())
 
     def _new_runtime(
-        self, manager: ReplicaManager, logs: BrokerLogs, ordinary_topics: OrdinaryTopics | None
+        self,
+        manager: ReplicaManager,
+        logs: BrokerLogs,
+        topics: ZkTopicSettings,
+        ordinary_topics: OrdinaryTopics | None,
     ) -> tuple[ZkLink, BrokerRuntime]:
         zookeeper, listeners, tasks = self._zookeeper, self._settings.listeners, BackgroundTasks()
         dialer, listener = Dialer(listeners.of_brokers.security.outgoing()), listeners.inter_broker
-        link = ZkLink(*(zookeeper, logs, self.control, manager, self.watched, tasks), dialer=dialer, listener=listener)
+        link = ZkLink(
+            *(zookeeper, logs, self.control, manager, self.watched, topics, tasks), dialer=dialer, listener=listener
+        )
         runtime = BrokerRuntime(
             *(manager, logs, link, tasks),
             dialer=dialer,
@@ -118,7 +131,7 @@ class ZkBrokerServer:
         return link, runtime
 
     def _new_handlers(self, log_dirs: Sequence[Path]) -> BrokerRequestHandlers[ZkBrokerRequestHandlers]:
-        manager, listeners = self.manager, self._settings.listeners
+        manager, listeners = self.runtime.manager, self._settings.listeners
         # The broker's own settings that DescribeConfigs shows.
         dirs = {"log.dirs": ",".join(str(path.absolute()) for path in log_dirs)}
         shown = {**settings_of(manager.config, ["protocol"]), **dirs}
@@ -142,17 +155,14 @@ class ZkBrokerServer:
             opened = await stack.enter_async_context(self._closing.pop_all())
             await stack.enter_async_context(self._zookeeper)
             stack.push_async_exit(opened.pop_all())  # Logs are closed before the session and its znode end.
-            has_tokens = self._settings.tokens.secret_key is not None
-            for path in (*znodes.PERSISTENT_PATHS, *(znode_tokens.PERSISTENT_PATHS if has_tokens else ())):
-                await self._zookeeper.make_path(path)
-            self.logs.directories.claim(self.manager.broker_id, await cluster_id_in(self._zookeeper))
+            await self.watched.make_paths()
+            self.runtime.logs.directories.claim(self.runtime.manager.broker_id, await cluster_id_in(self._zookeeper))
             if self._migration is not None:
-                self.logs.directories.identify_migrating(self._metadata_dir)
-            for watcher in self.watched:
-                await watcher.open()
+                self.runtime.logs.directories.identify_migrating(self._metadata_dir)
+            await self.watched.open()
             forwarding = None
             if self._migration is not None:
-                forwarding = controller_client(self.link, self.manager.broker_id, "forwarding")
+                forwarding = controller_client(self.link, self.runtime.manager.broker_id, "forwarding")
             await self._serve(stack, forwarding)
             await self._registration.register()
             await self._migrate(stack)
@@ -168,32 +178,19 @@ class ZkBrokerServer:
 
     async def __aexit__(self, *_: object) -> None:
         """Waits for the controlled shutdown, unless the disks failed. Then closes the logs, and deletes the znode."""
-        if not self.runtime.tasks.failed.is_set() and self.manager.cluster.controller_id >= 0:
+        if not self.runtime.tasks.failed.is_set() and self.runtime.manager.cluster.controller_id >= 0:
             await self._controlled_shutdown()
         await self._closing.aclose()
 
     async def _controlled_shutdown(self) -> None:
         """A quorum's controller gets the request in heartbeats, a ZooKeeper-mode controller as ControlledShutdown."""
         if not await self.link.leave_quorum():
-            await controlled_shutdown(self.runtime.requests.channel, self.manager, self._registration.session_s)
+            await controlled_shutdown(self.runtime.requests.channel, self.runtime.manager, self._registration.session_s)
 
     async def wait_failed(self) -> None:
         """Returns when the broker must stop because log directories failed. Raises an error of the metadata log."""
         migration = self.link.migration
         await until_first(self.runtime.tasks.wait_failed(), *([] if migration is None else [migration.wait_failed()]))
-
-    @property
-    def manager(self) -> ReplicaManager:
-        return self.runtime.manager
-
-    @property
-    def logs(self) -> BrokerLogs:
-        return self.runtime.logs
-
-    @property
-    def ports(self) -> Mapping[str, int]:
-        """The ports by listener name, once the listeners are open."""
-        return self.listening.ports
 
     @property
     def port(self) -> int:
@@ -205,7 +202,8 @@ class ZkBrokerServer:
     async def _serve(self, stack: AsyncExitStack, forwarding: ControllerClient | None) -> None:
         """Opens the listeners, all with the same APIs."""
         receiver = ControlRequestReceiver(
-            *(self.control, self.runtime, self.watched, self._zookeeper), self._settings.control_plane
+            *(self.control, self.runtime, self.link.topics, self._zookeeper),
+            *(self.watched.authorizer, self._settings.control_plane),
         )
         routes = [Route(receiver.takes, receiver.ask, is_of_nodes=True)]
         if forwarding is not None:  # The migrating broker forwards requests once the quorum controls the brokers.
@@ -230,15 +228,15 @@ class ZkBrokerServer:
     @property
     def _metadata_dir(self) -> Path:
         given = None if self._migration is None else self._migration.metadata_dir
-        return given or self.logs.directories[0].path
+        return given or self.runtime.logs.directories[0].path
 
     async def _migrate(self, stack: AsyncExitStack) -> None:
         """Registers with the quorum, too."""
         if self._migration is None:
             return
-        directories, own = self.logs.directories, self._registration
+        directories, own = self.runtime.logs.directories, self._registration
         ids = {each.path: each.directory_id for each in directories if each.directory_id is not None}
-        config, metadata_dir = self.manager.config, self._metadata_dir
+        config, metadata_dir = self.runtime.manager.config, self._metadata_dir
         node = MigratingNode(config, directories.cluster_id, own.endpoints, own.rack, ids, metadata_dir)
         await self.link.begin_migration(BrokerMigration(self._migration, node, now_ms), stack)
 

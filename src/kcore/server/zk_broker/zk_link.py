@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Final
 
 from kcore.broker.replicas.replica_manager import ReplicaManager
@@ -22,11 +22,11 @@ from kcore.server.broker.logs import BrokerLogs
 from kcore.server.clock import now_ms
 from kcore.server.security.request_throttle import RequestThrottle
 from kcore.server.zk_broker.migration import BrokerMigration
-from kcore.server.zk_broker.watched_settings import WatchedSettings
+from kcore.server.zk_broker.topic_settings import ZkTopicSettings
+from kcore.server.zk_node.watched_settings import WatchedSettings
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
-KRAFT_SHUTDOWN_S: Final = 30.0  # The time-out with a quorum's controller; Kafka waits for five minutes.
 
 
 class ZkLink:
@@ -39,6 +39,7 @@ class ZkLink:
         control: ControlRequests,
         manager: ReplicaManager,
         watched: WatchedSettings,
+        topics: ZkTopicSettings,
         tasks: BackgroundTasks,
         *,
         dialer: Dialer,
@@ -50,7 +51,7 @@ class ZkLink:
         self.throttle: Final = RequestThrottle(watched.quotas, now_ms, is_exempt)
         self.migration: BrokerMigration | None = None
         self._zookeeper, self._logs, self._control, self._manager = zookeeper, logs, control, manager
-        self._topics, self._tasks, self._listener = watched.topics, tasks, listener
+        self.topics, self._tasks, self._listener = topics, tasks, listener
 
     async def begin_migration(self, migration: BrokerMigration, stack: AsyncExitStack) -> None:
         """Registers with the quorum, too; `stack` ends the registration.
@@ -84,7 +85,7 @@ class ZkLink:
         return self._control.received_leader_and_isr
 
     def keep_settings(self, topics: Collection[str]) -> None:
-        self._topics.keep_only(topics)
+        self.topics.keep_only(topics)
 
     def report_failed_directories(self) -> None:
         failed = [each.path for each in self._logs.directories if each.failed is not None]
@@ -110,10 +111,5 @@ class ZkLink:
         """Requests a controlled shutdown in heartbeats; False if no quorum's controller controls the brokers."""
         if self._quorum is None:
             return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(KRAFT_SHUTDOWN_S):
-                await self._quorum.controlled_shutdown()
-                logger.info("controlled shutdown: all leaders are moved")
-                return True
-        logger.warning("controlled shutdown did not succeed within %s s", KRAFT_SHUTDOWN_S)
+        await self._quorum.lifecycle.shut_down()
         return True

@@ -7,8 +7,10 @@ Invariants: a loss of the session is handled before the events of that session. 
 /controller_epoch. Every request is answered once.
 
 In reading order:
-- zk_controller_server: the process: election, the loop over events, and the effects.
-- event_queue: the queue of events.
+- zk_controller_server: the process; it joins the other modules.
+- event_queue, event_manager: the queue of events, and the loop that takes them. periodic_events: events at intervals.
+- effect_performer: runs the handlers, and performs their effects.
+- election: stands for election, and resigns. controlled_cluster: the cluster as clients see it.
 - eligibility: the checks before a controller takes over a cluster; who holds /controller.
 - broker_channel: sends control requests to brokers, retries them, and makes events of the responses.
 - zk_controller_request_handlers: the requests that clients and brokers send to the controller.

@@ -5,7 +5,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kcore.controller.zk.events import Event, RequestEvent, SessionLost
+from kcore.controller.zk.events import Event, Kind, RequestEvent, SessionLost, event_of
+from kcore.metadata.zookeeper import znodes
 from kcore.server.zk_controller.zk_controller_metrics import ControllerMetrics
 
 
@@ -44,6 +45,12 @@ class EventQueue:
         """Adds an event before all others."""
         self._events.appendleft(Queued(event, self._loop.time()))
         self._changed()
+
+    def watch_fired(self, path: str, kind: Kind) -> None:
+        """Adds the event of a watch of ZooKeeper, if something follows from the watch."""
+        event = Reelect() if path == znodes.CONTROLLER else event_of(path, kind)
+        if event is not None:
+            self.put(event)
 
     def session_lost(self) -> None:
         """Drops all events except requests, because everything is read again. The requests get NOT_CONTROLLER."""

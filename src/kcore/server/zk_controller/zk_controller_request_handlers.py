@@ -1,7 +1,9 @@
 """Handles the requests to a ZooKeeper-mode controller: events, answers from its table, and relayed requests."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -10,7 +12,7 @@ from typing import Final
 from kcore.controller.zk.effects import SendResponse
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.handlers import REQUEST_HANDLERS
-from kcore.errors import DecodeError
+from kcore.errors import DecodeError, KcoreError
 from kcore.metadata.principal import ANONYMOUS
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.limits.work_in_parts import next_turn, run_steps
@@ -56,6 +58,7 @@ from kcore.server.zk_node.document_routing import is_mutation, with_bumped
 from kcore.server.zk_node.relay import CHECKED, Address, BrokerRelay, refusal_of
 from kcore.types import Uuid
 
+logger = logging.getLogger(__name__)
 LEARN_S: Final = 5.0  # Seconds between two reads of a live broker's ApiVersions, which an upgrade changes.
 LEARN_SOON_S: Final = 0.3  # Seconds after a failed read: a broker's port opens some time after its registration.
 
@@ -337,12 +340,13 @@ class ZkControllerRequestHandlers:
         own = server.apis.versions_answer
         while True:
             self._brokers_changed.clear()
-            relayed = await self._relay.learn(own)
-            if relayed is not None:
-                server.apis.advertise(relayed)
-            wait_s = LEARN_S if relayed is not None else LEARN_SOON_S
+            wait_s = LEARN_SOON_S
             try:
+                if (relayed := await self._relay.learn(own)) is not None:
+                    server.apis.advertise(relayed)
+                    wait_s = LEARN_S
+            except KcoreError as error:  # ZooKeeper is unreachable, or a broker's znode is unreadable.
+                logger.info("cannot read the live brokers, trying again: %s", error)
+            with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._brokers_changed.wait()
-            except TimeoutError:
-                continue

@@ -8,13 +8,12 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from kcore.errors import TableError
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import DEFAULT, desanitized, is_znode_name
 from kcore.node.rate_quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, ClientQuotas
 from kcore.node.zk.admin.quotas import entity_of
 from kcore.node.zk.znode_quotas import ZnodeQuotas
-from kcore.server.zk_node.notification_watcher import Notification, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities, read_configs
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -54,14 +53,10 @@ class ZkClientQuotas:
     async def _read(self, paths: Iterable[str]) -> None:
         """Reads the quotas at these paths under /config. Ignores paths that do not belong to a user or a client."""
         entities = {path: entity for path in paths if (entity := entity_of(path)) is not None}
-        nodes = await self._zookeeper.read_nodes([f"{znodes.CONFIG}/{path}" for path in entities])
-        for (path, entity), node in zip(entities.items(), nodes, strict=True):
-            try:
-                configs = {} if node is None else znodes.decode_config(path, node.data)
-            except TableError as error:
-                logger.warning("%s; until the znode is repaired, no quota applies", error)
-                configs = {}
-            self._kept.keep(entity, configs)
+        places = [f"{znodes.CONFIG}/{path}" for path in entities]
+        found = await read_configs(self._zookeeper, places, "no quota applies")
+        for entity, configs in zip(entities.values(), found, strict=True):
+            self._kept.keep(entity, configs or {})
         self.changes += 1
 
 
@@ -96,13 +91,13 @@ class ZkAddressQuotas:
 
     async def _read(self, names: list[str]) -> None:
         paths = [f"{IPS}/{each}" for each in names]
-        for name, path, node in zip(names, paths, await self._zookeeper.read_nodes(paths), strict=True):
+        found = await read_configs(self._zookeeper, paths, "the address has no quota")
+        for name, path, configs in zip(names, paths, found, strict=True):
             address = name if name == DEFAULT else desanitized(name)
             address = LOOPBACK.get(address, address)
             self._rates.pop(address, None)
             try:
-                text = "" if node is None else znodes.decode_config(path, node.data).get(RATE, "")
-                if text:
+                if text := (configs or {}).get(RATE, ""):
                     self._rates[address] = float(text)
-            except (TableError, ValueError) as error:
+            except ValueError as error:
                 logger.warning("%s: %s; the address has no quota", path, error)

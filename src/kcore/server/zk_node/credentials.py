@@ -17,7 +17,7 @@ from kcore.net.security.sasl_mechanisms import Token
 from kcore.node.tokens import secret_of
 from kcore.node.zk.admin.scram import USERS
 from kcore.scram import MECHANISMS, ScramCredential, is_stored_credential
-from kcore.server.zk_node.notification_watcher import Notification, changed_entities
+from kcore.server.zk_node.notification_watcher import Notification, changed_entities, read_configs
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
@@ -76,13 +76,10 @@ class ZkCredentials:
     async def _read_users(self, names: list[str]) -> None:
         """Reads the credentials of users; `names`: the names of their znodes."""
         names = [each for each in names if each != DEFAULT]
-        nodes = await self._zookeeper.read_nodes([f"{USERS}/{each}" for each in names])
-        for name, node in zip(names, nodes, strict=True):
-            user, configs = desanitized(name), {}
-            try:
-                configs = {} if node is None else znodes.decode_config(f"{USERS}/{name}", node.data)
-            except TableError as error:
-                logger.warning("%s; until the znode is repaired, the user cannot authenticate", error)
+        paths = [f"{USERS}/{each}" for each in names]
+        found = await read_configs(self._zookeeper, paths, "the user cannot authenticate")
+        for name, known in zip(names, found, strict=True):
+            user, configs = desanitized(name), known or {}
             for mechanism in _NAMES:
                 self._users.pop((mechanism, user), None)
                 if mechanism in configs:

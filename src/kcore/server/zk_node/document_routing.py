@@ -26,7 +26,7 @@ from kcore.schema.delegation_tokens import (
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
 )
-from kcore.schema.headers import RequestHeader, ResponseHeader
+from kcore.schema.headers import RequestHeader
 from kcore.schema.index import REQUESTS
 from kcore.schema.quotas import AlterClientQuotasRequest
 from kcore.schema.structure import Message
@@ -106,17 +106,10 @@ def proxied(context: RequestContext, request: Message) -> tuple[bytes, bytes]:
     return bytes(encode(header, kind.header_version(layout))), bytes(encode(request, layout))
 
 
-def read_response(kind: type[Message], data: bytes) -> Message:
+def read_response(kind: type[Message], body: bytes | memoryview) -> Message:
     """Decodes the controller's response to a rewritten request. DecodeError."""
-    response, layout = response_of(kind), layout_of(kind, BUMPED[kind])
-    _, at = decode_from(ResponseHeader, response.header_version(layout), data)
-    return read_response_body(kind, data, at)
-
-
-def read_response_body(kind: type[Message], data: bytes | memoryview, at: int = 0) -> Message:
-    """Decodes the body of the controller's response, which begins at `at`. DecodeError."""
     found: Message
-    found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), data, at)
+    found, _ = decode_from(response_of(kind), layout_of(kind, BUMPED[kind]), body)
     return found
 
 

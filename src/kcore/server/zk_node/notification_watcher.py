@@ -35,6 +35,21 @@ def changed_entities(notifications: Iterable[Notification]) -> list[str]:
     return [*paths]
 
 
+async def read_configs(zookeeper: ZookeeperClient, paths: Sequence[str], otherwise: str) -> list[dict[str, str] | None]:
+    """The settings in these znodes, which may be missing; None for an unreadable znode, which is logged.
+
+    `otherwise`: a clause with the consequence of an unreadable znode.
+    """
+    found: list[dict[str, str] | None] = []
+    for path, node in zip(paths, await zookeeper.read_nodes(paths), strict=True):
+        try:
+            found.append({} if node is None else znodes.decode_config(path, node.data))
+        except TableError as error:
+            logger.warning("%s; until the znode is repaired, %s", error, otherwise)
+            found.append(None)
+    return found
+
+
 class NotifiedData(Protocol):
     """A copy of data in ZooKeeper that a NotificationWatcher keeps up to date."""
 

@@ -12,11 +12,13 @@ has more of these settings.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from kcore.errors import DisconnectedError, FrameError, KcoreError, NetworkError
+from kcore.errors import DisconnectedError, KcoreError, NetworkError, TableError
 from kcore.metadata.acl_codes import DESCRIBE, GROUP, TRANSACTIONAL_ID
-from kcore.net.address import address_text, check_address, network_errors
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_brokers import BrokerNode, read_broker
 from kcore.net.connect import connect
 from kcore.net.connection import Connection
 from kcore.net.limits.admission import may_be_connections
@@ -37,9 +39,11 @@ from kcore.server.request_parts import ENTRIES_AT_ONCE
 from kcore.server.security.rights import Rights, refusal_of_producer
 from kcore.steps import Steps
 from kcore.wire.codec import encode
+from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 LIMITS: Final = Limits(connect_s=5.0, request_s=10.0)
+RELAYED_S: Final = 600.0  # The time-out of a relayed request, which may wait at the broker for minutes.
 CLIENT_ID: Final = "kcore-controller"
 MOST_FORWARDED: Final = 16  # Decoded requests that are forwarded at the same time, each on its own connection.
 NO_DESCRIPTOR: Final = "no file descriptor is left for a connection to a broker; raise the limit (ulimit -n)"
@@ -57,6 +61,17 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+
+async def registered_brokers(zookeeper: ZookeeperClient) -> list[BrokerNode]:
+    """The brokers with a readable registration; the active controller reports an unreadable one."""
+    [names] = await zookeeper.read_children([znodes.BROKER_IDS])
+    nodes = await zookeeper.read_nodes([f"{znodes.BROKER_IDS}/{name}" for name in names or ()])
+    found = []
+    for name, node in zip(names or (), nodes, strict=True):
+        with suppress(TableError):
+            found += [] if node is None else [read_broker(name, node.data)[1]]
+    return found
 
 
 class BrokerRelay:
@@ -78,8 +93,7 @@ class BrokerRelay:
         """
         self._brokers, self._owned, self._on_relayed, self._only = brokers, owned, on_relayed, only
         self._security = security
-        self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
-        self._connections: dict[int, Connection] = {}  # Used instead of `_streams` with security.
+        self._connections: dict[int, Connection] = {}  # By the client's connection.
         self._versions: dict[int, Versions] = {}
         self._forwarding = asyncio.Semaphore(MOST_FORWARDED)
         self._log = BoundedLog(logger, burst=1, every_s=60.0)
@@ -89,38 +103,30 @@ class BrokerRelay:
         return api_key not in self._owned() and version in self._versions.get(api_key, ())
 
     async def ask(self, context: RequestContext) -> bytes:
-        """A broker's response; DisconnectedError if no broker responds."""
+        """A broker's response; DisconnectedError if no broker responds, or if the client's broker has disconnected."""
         self._on_relayed()
-        if self._security is not None:
-            return await self._ask_as_node(context)
-        connection_id, frame = context.connection_id, context.frame
+        connection_id, header, version = context.connection_id, context.header, context.version
+        kind, at = REQUESTS[context.api_key], context.body_at
+        # A broker that sees this node's principal gets a header of this node, without the client's tags.
+        head = context.frame[:at] if self._security is None else None
         try:
-            reader, writer = self._streams.get(connection_id) or await self._connect(connection_id)
-            writer.write(len(frame).to_bytes(4, "big") + frame)
-            size = int.from_bytes(await reader.readexactly(4), "big")
-            if size > LIMITS.frame_bytes:
-                raise FrameError(f"a broker's response has {size:,} bytes, more than {LIMITS.frame_bytes:,}")
-            return await reader.readexactly(size)
-        except (OSError, asyncio.IncompleteReadError) as error:
+            connection = self._connections.get(connection_id)
+            if connection is None or connection.ends_soon:
+                self.forget(connection_id)
+                connection = self._connections[connection_id] = await self._connected(header.client_id)
+            body = await connection.send_bytes(
+                kind.api_key, version, context.frame[at:], head=head, timeout_s=RELAYED_S
+            )
+        except NetworkError as error:
             self.forget(connection_id)
             raise DisconnectedError(f"no broker responded: {error}") from error
-
-    async def _ask_as_node(self, context: RequestContext) -> bytes:
-        """A broker's response to the request. This node sends the request with its own principal."""
-        connection_id, header, version = context.connection_id, context.header, context.version
-        kind = REQUESTS[context.api_key]
-        connection = self._connections.get(connection_id)
-        if connection is None or connection.closed or connection.ends_soon:
-            self.forget(connection_id)
-            connection = self._connections[connection_id] = await self._connected(header.client_id)
-        body = await connection.send_bytes(kind.api_key, version, context.frame[context.body_at :])
-        head = ResponseHeader(correlation_id=header.correlation_id)
-        return bytes(encode(head, response_of(kind).header_version(version))) + bytes(body)
+        answer_head = ResponseHeader(correlation_id=header.correlation_id)
+        return bytes(encode(answer_head, response_of(kind).header_version(version))) + bytes(body)
 
     async def _connected(self, client_id: str | None) -> Connection:
         for address in await self._brokers():
             try:
-                connection = await self._connect_to(address, client_id)
+                connection = await self._connect_to(address, client_id, ask_versions=False)
             except KcoreError as error:
                 self._log.info("cannot relay a request to a broker: %s", error)
                 continue
@@ -130,9 +136,11 @@ class BrokerRelay:
             raise DisconnectedError(NO_DESCRIPTOR)
         raise DisconnectedError("no live broker")
 
-    async def _connect_to(self, address: Address, client_id: str | None = CLIENT_ID) -> Connection:
+    async def _connect_to(
+        self, address: Address, client_id: str | None = CLIENT_ID, *, ask_versions: bool = True
+    ) -> Connection:
         security = None if self._security is None else self._security()
-        return await connect(*address, client_id=client_id, security=security, limits=LIMITS)
+        return await connect(*address, client_id=client_id, security=security, limits=LIMITS, ask_versions=ask_versions)
 
     async def forward(self, request: Message, version: int) -> Message | None:
         """The first response of a live broker to a decoded request; None if no broker responds."""
@@ -150,28 +158,8 @@ class BrokerRelay:
 
     def forget(self, connection_id: int) -> None:
         """Closes the connection to a broker that was opened for this client, which has disconnected."""
-        _, writer = self._streams.pop(connection_id, (None, None))
-        if writer is not None:
-            writer.transport.abort()
         if (connection := self._connections.pop(connection_id, None)) is not None:
             connection.abort()
-
-    async def _connect(self, connection_id: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        for address in await self._brokers():
-            try:
-                check_address(*address)
-                with network_errors(address_text(*address), LIMITS.connect_s):
-                    async with asyncio.timeout(LIMITS.connect_s):
-                        streams = await asyncio.open_connection(*address)
-            except NetworkError as error:
-                self._log.info("cannot relay a request to a broker: %s", error)
-                continue
-            if not may_be_connections(streams[1].get_extra_info("socket").fileno()):
-                streams[1].transport.abort()
-                raise DisconnectedError(NO_DESCRIPTOR)
-            self._streams[connection_id] = streams
-            return streams
-        raise DisconnectedError("no live broker")
 
     async def learn(self, own: ApiVersionsResponse) -> ApiVersionsResponse | None:
         """ApiVersions for clients: this node's APIs, and those of a live broker; None if no broker responds."""
