@@ -175,7 +175,7 @@ async def test_a_leader_in_a_failed_directory_stops_without_an_acknowledgement(t
         await until_assigned(cluster, 1)
         broker = cluster.brokers[1]
         lost = broker.runtime.logs.directories[1]
-        broker.lifecycle.requests._channel._controller = lambda: None
+        broker.lifecycle.requests._channel._connection.endpoint = lambda: None
         broker.lifecycle.requests._channel.close()
         broker.directories.fail(lost, "a test")
         assert not broker.runtime.tasks.failed.is_set()

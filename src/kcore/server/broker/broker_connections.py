@@ -58,14 +58,14 @@ class NodeConnection:
 
     def __init__(self, dialer: Dialer, client_id: str, endpoint: Callable[[], Endpoint | None], absent: str) -> None:
         """`endpoint` returns the node's endpoint, None while unknown. `absent`: the error message in this case."""
-        self._dialer, self._client_id, self._endpoint, self._absent = dialer, client_id, endpoint, absent
+        self._dialer, self._client_id, self.endpoint, self._absent = dialer, client_id, endpoint, absent
         self._connection: Connection | None = None
         self.at: Endpoint | None = None  # None: there is no connection.
 
     async def ready(self) -> Connection:
         """The open connection. DisconnectedError while the node's endpoint is unknown, or another NetworkError."""
         if self._connection is None:
-            if (where := self._endpoint()) is None:
+            if (where := self.endpoint()) is None:
                 raise DisconnectedError(self._absent)
             self._connection = await self._dialer.connect(where, self._client_id)
             self.at = where
@@ -88,7 +88,6 @@ class ControllerClient:
 
     def __init__(self, client_id: str, controller: Callable[[], Endpoint | None], dialer: Dialer | None = None) -> None:
         """`controller` returns the active controller's endpoint, None while unknown. `dialer`: plaintext by default."""
-        self._controller = controller
         self._connection = NodeConnection(dialer or Dialer(), client_id, controller, "no controller is known")
         self._lock = asyncio.Lock()
         self._last_error = ""  # The last logged error; reset by an answer.
@@ -103,7 +102,7 @@ class ControllerClient:
         while True:
             async with self._lock:
                 try:
-                    if self._connection.at != self._controller():
+                    if self._connection.at != self._connection.endpoint():
                         self.close()
                     connection = await self._connection.ready()
                     versions = connection.versions
