@@ -8,9 +8,10 @@ for objects and columns. The modules in reading order:
 - `columns.py`, `layout.py`, `column_codec.py`, `gather.py`: an array for each field, and the program of the kernels.
 - `grouping.py`, `fanout.py`, `frame_places.py`: requests grouped by topic, and one body for many brokers.
 - `jsonform.py`: the JSON of Kafka's own converters.
-- `record_batch.py`, `records.py`, `record_building.py`, `encoded_records.py`: record batches of magic 2.
+- `record_batch.py`, `records.py`, `record_columns.py`, `record_building.py`, `encoded_records.py`: record batches of
+  magic 2.
 - `metadata_frames.py`: the frames of metadata records in a log.
-- `arrow.py`, `record_arrow.py`: columns and records as Apache Arrow.
+- `arrow.py`, `record_arrow.py`, `record_from_arrow.py`: columns and records as Apache Arrow, and records from it.
 - `same.py`, `buffers.py`: equality of columns, and buffers that other threads may change.
 """
 

@@ -1,4 +1,4 @@
-"""Builds record batches of magic 2: from records as objects, or from the columns of decoded batches."""
+"""Builds record batches of magic 2: from records as objects, as decoded columns, or as Arrow."""
 
 import struct
 from array import array
@@ -23,6 +23,7 @@ from kcore.wire.record_batch import (
     RecordBatches,
     crc32c,
 )
+from kcore.wire.record_columns import ArrowStream, RecordColumns
 from kcore.wire.records import HEADER_COLUMNS, Record, Records
 
 # The columns from which the kernel builds batches, in its order.
@@ -76,7 +77,7 @@ def int64s(of: Records | RecordBatches, names: Iterable[str]) -> Columns:
 
 
 def encode_records(
-    records: Iterable[Record],
+    records: Iterable[Record] | ArrowStream,
     *,
     base_offset: int | None = None,
     last_offset_delta: int | None = None,
@@ -95,6 +96,8 @@ def encode_records(
 ) -> bytes:
     """One record batch of magic 2, as Kafka's MemoryRecordsBuilder makes it: snappy in xerial's framing, lz4 as frame.
 
+    `records`: Record objects; or, much faster, decoded Records, or a table or stream of Arrow. A table has the columns
+    `offset`, `timestamp` (ms, or Arrow's timestamps) and any of `key`, `value` and `headers`.
     Offsets and timestamps (ms) of the header come from the records unless they are given, as a compacted batch needs.
     With `log_append_time`, `max_timestamp` is the time of the append; with `delete_horizon`, `base_timestamp` is the
     horizon (KIP-534). Sequences follow from `base_sequence`. `level`: gzip 1 to 9, zstd -131072 to 22. A batch without
@@ -108,21 +111,39 @@ def encode_records(
         bit for is_set, bit in (*flags, (delete_horizon, DELETE_HORIZON)) if is_set
     )
     try:
-        rows = list(records)
+        rows = _rows(records)
         if not rows and base_offset is None:
             raise EncodeError("a batch of no records needs a base_offset")
-        base = rows[0].offset if base_offset is None else base_offset
-        first_timestamp = (rows[0].timestamp if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
-        largest = max((row.timestamp for row in rows), default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp
-        last = _last_offset_delta([row.offset for row in rows], base, last_offset_delta)
-        columns, headers, values = columns_of(rows, first_timestamp)
+        offsets, timestamps = _offsets_and_timestamps(rows)
+        base = offsets[0] if base_offset is None else base_offset
+        first_timestamp = (timestamps[0] if rows else NO_TIMESTAMP) if base_timestamp is None else base_timestamp
+        times = (first_timestamp, max(timestamps, default=NO_TIMESTAMP) if max_timestamp is None else max_timestamp)
+        last = _last_offset_delta(offsets, base, last_offset_delta)
+        columns = columns_of(rows, first_timestamp)
     except (TypeError, AttributeError, ValueError) as error:
         if isinstance(error, EncodeError):
             raise
         raise EncodeError(f"records are kcore.wire.Records, their offsets and times whole numbers: {error}") from error
-    times = (first_timestamp, largest)
     header = (base, partition_leader_epoch, attributes, last, *times, producer_id, producer_epoch, base_sequence)
-    return build(columns_of_rows([header], len(header)), columns, headers, (values, b""), level)
+    return build(columns_of_rows([header], len(header)), *columns, level)
+
+
+def _rows(records: Iterable[Record] | ArrowStream) -> list[Record] | RecordColumns:
+    """The records as columns if they are columns already, otherwise as objects."""
+    if isinstance(records, Records):
+        return RecordColumns.of_records(records)
+    if isinstance(records, ArrowStream):
+        from kcore.wire.record_from_arrow import record_columns  # pyarrow is loaded on first use.
+
+        return record_columns(records)
+    return list(records)
+
+
+def _offsets_and_timestamps(rows: list[Record] | RecordColumns) -> tuple[list[int], list[int]]:
+    """All offsets and timestamps, or as many as the header of the batch depends on."""
+    if isinstance(rows, RecordColumns):
+        return rows.offsets(), rows.timestamps()
+    return [row.offset for row in rows], [row.timestamp for row in rows]
 
 
 def _last_offset_delta(offsets: list[int], base: int, given: int | None) -> int:
@@ -219,8 +240,15 @@ class Spans:
         return self.end - len(value), len(value)
 
 
-def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Columns, bytes]:
+Built: TypeAlias = tuple[Columns, Columns, Sequence[bytes | memoryview]]  # Columns of records and headers; the bytes.
+
+
+def columns_of(rows: list[Record] | RecordColumns, base_timestamp: int) -> Built:
     """The kernel's columns of records and of headers, and the bytes of their spans."""
+    if isinstance(rows, RecordColumns):
+        zeros = np.zeros(len(rows), np.int64)
+        fields = (zeros, rows.offset, rows.timestamp_deltas(base_timestamp), *rows.spans, rows.header_end)
+        return [column.data for column in fields], [column.data for column in rows.header_spans], rows.buffers
     spans = Spans()
     headers: list[tuple[int, ...]] = []
     columns: list[tuple[int, ...]] = []
@@ -231,7 +259,7 @@ def columns_of(rows: list[Record], base_timestamp: int) -> tuple[Columns, Column
         key, value = spans.add(row.key), spans.add(row.value)
         columns.append((0, row.offset, row.timestamp - base_timestamp, *key, *value, len(headers)))
     header_columns = columns_of_rows(headers, len(HEADER_COLUMNS))
-    return columns_of_rows(columns, len(BUILT_RECORD_COLUMNS)), header_columns, b"".join(spans.parts)
+    return columns_of_rows(columns, len(BUILT_RECORD_COLUMNS)), header_columns, [b"".join(spans.parts)]
 
 
 def columns_of_rows(rows: Sequence[tuple[int, ...]], width: int) -> Columns:
@@ -264,7 +292,7 @@ def codec_bits(codec: str, level: int | None) -> int:
 
 
 def build(
-    batches: Columns, records: Columns, headers: Columns, buffers: tuple[bytes | memoryview, ...], level: int | None
+    batches: Columns, records: Columns, headers: Columns, buffers: Sequence[bytes | memoryview], level: int | None
 ) -> bytes:
     """The bytes of the batches that the kernel builds. EncodeError for values that a batch cannot carry."""
     try:
