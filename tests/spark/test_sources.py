@@ -23,6 +23,7 @@ from kcore.spark.session import start
 from kcore.storage.tools.diverge_dirs import partitions_in
 from kcore.storage.tools.dump import files_of
 from kcore.storage.tools.record_rows import record_rows
+from kcore.wire import record_arrow
 
 BROKER = DATA / "samples/kraft43/broker2-a"
 EPOCH_MS = 1_704_067_200_000  # 2024-01-01
@@ -192,15 +193,31 @@ def test_only_the_columns_that_are_asked_for_are_made(spark: SparkSession, logs:
             spark.read.format("kcore.log").schema(wrong).load(str(logs / "t-0")).collect()
 
 
+def rows_read(path: Path, **options: str) -> int:
+    """The rows that the reader gives to Spark, without a Spark."""
+    source = LogSource({"path": str(path)} | options)
+    reader = source.reader(source.schema())
+    return sum(len(batch) for part in reader.partitions() for batch in reader.read(part))
+
+
+def test_a_count_by_offsets_copies_no_value(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert rows_read(logs / "t-0") == 60
+    monkeypatch.delattr(record_arrow.kernel, "gather")
+    assert rows_read(logs / "t-0", columns="offset") == 60
+    assert rows_read(logs / "t-0", columns="offset, timestamp", where="offset >= 30") == 30
+    with pytest.raises(AttributeError, match="gather"):
+        rows_read(logs / "t-0", columns="value")
+
+
 def test_timestamps_are_timestamps(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t-0").mkdir()
-    times = (EPOCH_MS, -1, 2**62)
+    times = (EPOCH_MS, -1, 2**62, -(2**63))
     records = [kcore.wire.Record(n, each, None, b"") for n, each in enumerate(times)]
     (tmp_path / "t-0" / f"{0:020}.log").write_bytes(b"".join(kcore.wire.encode_records([each]) for each in records))
     frame = spark.read.format("kcore.log").option("columns", "timestamp").load(str(tmp_path))
     assert frame.dtypes == [("timestamp", "timestamp")]
     found = frame.toArrow()["timestamp"].to_pylist()
-    assert [found[0].timestamp() * 1000, *found[1:]] == [EPOCH_MS, None, None]  # Kafka's -1 is none.
+    assert [found[0].timestamp() * 1000, *found[1:]] == [EPOCH_MS, None, None, None]  # Kafka's -1 is none.
 
 
 @pytest.mark.parametrize("paths", [["t-?/*.log"], ["t-*"], ["file://{}/t-0", "{}/t-1"], ["**/00*"], ["file:{}"]])

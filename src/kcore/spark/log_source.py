@@ -27,7 +27,6 @@ from kcore.wire.records import decode_records
 
 with needs("spark"):
     import pyarrow as pa
-    import pyarrow.compute as pc
     from pyspark.sql.datasource import InputPartition
 
 REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
@@ -178,6 +177,7 @@ def _files(path: Path, *, alone: bool) -> list[File]:
 def _time(milliseconds: pa.Array) -> pa.Array:
     """Converts to Spark's timestamps; null for Kafka's -1 and for times outside the range of these timestamps."""
     numbers = milliseconds.to_numpy()
-    fits = (numbers != NO_TIMESTAMP) & (np.abs(numbers) <= _MOST_MS)
-    microseconds = pc.multiply(pa.array(np.where(fits, numbers, 0)), 1000)
-    return pc.if_else(pa.array(fits), microseconds.cast(_TIME), pa.scalar(None, _TIME))
+    fits = (numbers != NO_TIMESTAMP) & (numbers >= -_MOST_MS) & (numbers <= _MOST_MS)
+    if fits.all():
+        return pa.array(numbers * 1000).view(_TIME)
+    return pa.array(np.where(fits, numbers, 0) * 1000, mask=~fits).view(_TIME)
