@@ -107,10 +107,10 @@ def _numbers(array: pa.Array, null: int) -> Int64s:
 def _ends_of(lists: pa.LargeListArray) -> Int64s:
     """For each list the number of elements up to its end; a null list has none."""
     if lists.null_count:
-        ends: Int64s = np.cumsum(_numbers(pc.list_value_length(lists), 0))
-        return ends
+        return np.cumsum(_numbers(pc.list_value_length(lists), 0), dtype=np.int64)
     edges = _numbers(lists.offsets, 0)
-    return edges[1:] - edges[0]
+    ends: Int64s = edges[1:] - edges[0]
+    return ends
 
 
 def _spans(array: pa.LargeBinaryArray, begin: int) -> tuple[Int64s, Int64s]:
