@@ -1,16 +1,16 @@
 """A world with its checkers and its edge, as faults, clients, strangers and upgrades use it."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from kcore.raft.effects import Effect
 from kcore.raft.log.raft_log import Refused
-from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.structure import Message
 from kcore.sim.kernel.events import REQUEST
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.committed import Held
+from kcore.sim.raft.program import Program
 from kcore.sim.raft.simulated_machine import Call, Machine
 from kcore.sim.raft.versions import version_between
 from kcore.sim.raft.world_state import WorldState
@@ -22,7 +22,7 @@ class EdgeCalls(Protocol):
     """The calls of a world's `Edge`."""
 
     def perform(self, machine: Machine, effects: list[Effect]) -> None: ...
-    def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None: ...
+    def submit(self, machine: Machine, outputs: Sequence[Any]) -> None: ...
     def arm(self, machine: Machine) -> None: ...
 
 
@@ -31,6 +31,7 @@ class RunningWorld(WorldState):
 
     checkers: Checkers
     edge: EdgeCalls
+    program: Program
 
     def append(self, machine: Machine, *appends: Sequence[bytes]) -> Held | None:
         """Lets a node's state machine append records, each sequence in one batch; returns the last append.
@@ -40,12 +41,13 @@ class RunningWorld(WorldState):
         self._append_elsewhere(machine)
         consumer = machine.consumer
         decided = [consumer.decide(*values) for values in appends]
-        outputs: list[AnyAppend | Resign] = [each for each in decided if each is not None]
+        outputs = [each for each in decided if each is not None]
         if not outputs:
             self.seen["append refused"] += 1
             return None
         self.edge.submit(machine, outputs)
-        return consumer.journal[-1] if machine.is_up and consumer.journal else None
+        journal = machine.watched.journal
+        return journal[-1] if machine.is_up and journal else None
 
     def _append_elsewhere(self, machine: Machine) -> None:
         """Sometimes tries an append with a wrong offset or epoch: the node must refuse it and write nothing."""
