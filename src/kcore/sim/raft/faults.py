@@ -67,7 +67,7 @@ def chosen(world: RunningWorld) -> Machine | None:
 
 def note(world: RunningWorld, name: str) -> None:
     world.seen[f"fault: {name}"] += 1
-    world.notes(f"fault: {name}")
+    world.notes(lambda: f"fault: {name}")
 
 
 # Processes.

@@ -7,7 +7,7 @@ from typing import ClassVar
 from kcore.raft.log.batches import split_batches
 from kcore.raft.state_machine import AnyAppend, Append, SnapshotReader
 from kcore.sim.kernel.violation import Violation
-from kcore.sim.raft.facts import Facts
+from kcore.sim.raft.committed import Facts
 from kcore.sim.raft.watched_state_machine import OwnMachine
 from kcore.wire.records import records_of
 

@@ -6,8 +6,7 @@ from typing import Any, ClassVar
 from kcore.raft.effects import LeaderChanged
 from kcore.sim.raft import clients, foreign_requests
 from kcore.sim.raft.log_consumer import Consumer
-from kcore.sim.raft.program import NewChecker
-from kcore.sim.raft.running_world import RunningWorld
+from kcore.sim.raft.running_world import NewChecker, RunningWorld
 from kcore.sim.raft.simulated_machine import Machine
 
 

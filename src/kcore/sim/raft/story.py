@@ -6,13 +6,14 @@ from kcore.schema.structure import Message, Struct
 from kcore.sim.kernel.events import DO, KINDS, REQUEST, RESPONSE, STORED, Described, Event
 from kcore.sim.raft.simulated_machine import PendingStore, Reply
 from kcore.sim.raft.world import World
+from kcore.types import Uuid
 
 MOST_LETTERS: Final = 300
 
 
 def story(world: World) -> list[str]:
     """The last notable events, the last events of all kinds, and the present state of all nodes."""
-    notable = [f"{time_us / 1_000_000:12.6f} s  {text}" for time_us, text in world.notable]
+    notable = [f"{time_us / 1_000_000:12.6f} s  {text()}" for time_us, text in world.notable]
     return [*notable, "the last events:", *map(_line, world.recent), *map(_node, world.machines)]
 
 
@@ -39,12 +40,14 @@ def _details(kind: int, what: Any) -> str:
 
 
 def short(message: Message | None) -> str:
-    """A message without its default fields, shortened."""
+    """A message or record without its default fields, shortened."""
     return "no answer" if message is None else _brief(message)[:MOST_LETTERS]
 
 
 def _brief(value: Any) -> str:
     """The fields that are not defaults; nested structs without their names."""
+    if isinstance(value, Uuid):
+        return str(value)
     if isinstance(value, Struct):
         fields = ((field, getattr(value, field.name)) for field in value.__fields__)
         parts = (f"{field.name}={_brief(held)}" for field, held in fields if held != field.default())

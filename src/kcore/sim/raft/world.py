@@ -10,9 +10,8 @@ from kcore.sim.raft import crash_points, faults, processes, upgrades
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
-from kcore.sim.raft.program import Program
 from kcore.sim.raft.raft_program import RaftProgram
-from kcore.sim.raft.running_world import RunningWorld
+from kcore.sim.raft.running_world import Program, RunningWorld
 from kcore.sim.raft.simulated_machine import FsyncTimes, Machine
 
 

@@ -1,11 +1,12 @@
 """The data of a world that checkers read: time, options, machines, network, and the facts about what has happened."""
 
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from kcore.sim.kernel.events import Kernel
 from kcore.sim.kernel.network import Network
-from kcore.sim.raft.facts import Facts
+from kcore.sim.raft.committed import Facts
 from kcore.sim.raft.options import Options
 from kcore.sim.raft.simulated_machine import Machine
 from kcore.types import Uuid
@@ -24,13 +25,13 @@ class WorldState(Kernel):
         self.is_healing = False
         self.seen: Counter[Any] = Counter()  # Counts of events by name, for the coverage.
         self.taken: Counter[tuple[str, Any, str]] = Counter()  # State transitions of nodes whose process has ended.
-        self.notable: deque[tuple[int, str]] = deque(maxlen=NOTABLE)  # A story begins with these.
+        self.notable: deque[tuple[int, Callable[[], str]]] = deque(maxlen=NOTABLE)  # A story begins with these.
         self.facts = Facts()
         self.network = Network(options.links, options.voters + options.observers, self.random)
         self.machines: list[Machine] = []
 
-    def notes(self, text: str) -> None:
-        """Adds a notable event to the story."""
+    def notes(self, text: Callable[[], str]) -> None:
+        """Adds a notable event to the story; only a story makes its text."""
         self.notable.append((self.now_us, text))
 
     def new_directory(self) -> Uuid:
