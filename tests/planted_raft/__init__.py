@@ -11,7 +11,7 @@ seed. If a node raises an exception other than a Violation, the search ends: suc
 - `command`, `all_bugs`: the command line; the results of a search for all bugs
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from planted_raft import (
@@ -39,11 +39,11 @@ __all__ = (
 
 
 @contextmanager
-def planting(name: str) -> Iterator[None]:
-    """Runs the `with` block with the bug in the code; PlantingError if the code to replace is missing."""
+def planting(name: str, bugs: Mapping[str, PlantedBug] = PLANTED) -> Iterator[None]:
+    """Runs the `with` block with one of `bugs` in the code; PlantingError if the code to replace is missing."""
     patches = Patches()
     try:
-        PLANTED[name].put(patches)
+        bugs[name].put(patches)
         yield
     finally:
         patches.undo()

@@ -1,7 +1,7 @@
 """Runs worlds with a planted bug, one after another, until the invariant that the bug names fails."""
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any
 from kcore.sim.kernel.violation import RAISES
 from kcore.sim.raft.campaign import worker_processes
 from kcore.sim.raft.run_world import EVENTS, Outcome, run_seed
-from planted_raft import PLANTED, PlantingError, planting
+from planted_raft import PLANTED, PlantedBug, PlantingError, planting
 
 CAUGHT, NOT_CAUGHT, BROKEN = "caught", "not caught", "broken"
 
@@ -34,9 +34,9 @@ def run_planted(seed: int, events: int = EVENTS, *, planted: str, **fixed: Any) 
         return run_seed(seed, events, **fixed)
 
 
-def is_caught(name: str, invariant: str | None) -> bool:
+def is_caught(name: str, invariant: str | None, bugs: Mapping[str, PlantedBug] = PLANTED) -> bool:
     """Whether `invariant`, which failed in a world, is the one that the bug names."""
-    return invariant == PLANTED[name].invariant
+    return invariant == bugs[name].invariant
 
 
 def is_broken(invariant: str | None) -> bool:
@@ -44,21 +44,30 @@ def is_broken(invariant: str | None) -> bool:
     return invariant is not None and invariant.startswith(RAISES)
 
 
-def hunt(seeds: range, events: int, name: str) -> Hunt:
-    """Searches for one bug. If another invariant fails, the search continues; another exception ends it."""
-    invariant, seconds = PLANTED[name].invariant, 0.0
+def hunt(
+    seeds: range,
+    events: int,
+    name: str,
+    bugs: Mapping[str, PlantedBug] = PLANTED,
+    run: Callable[..., Outcome] = run_planted,
+) -> Hunt:
+    """Searches for one of `bugs` in the worlds of `run`.
+
+    If another invariant fails, the search continues; another exception ends it.
+    """
+    invariant, seconds = bugs[name].invariant, 0.0
     others: Counter[str] = Counter()
     seed = None
     for seed in seeds:
         try:
-            outcome = run_planted(seed, events, planted=name)
+            outcome = run(seed, events, planted=name)
         except PlantingError as error:
             return Hunt(name, invariant, BROKEN, seed, seconds, str(error))
         seconds += outcome.seconds
         found = outcome.invariant
         if is_broken(found):
             return Hunt(name, invariant, BROKEN, seed, seconds, f"{found}: {outcome.text}", dict(others))
-        if is_caught(name, found):
+        if is_caught(name, found, bugs):
             return Hunt(name, invariant, CAUGHT, seed, seconds, outcome.text, dict(others))
         if found is not None:
             others[found] += 1

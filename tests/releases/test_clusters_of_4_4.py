@@ -8,6 +8,7 @@ from cli.invoking import kcore
 from controller.kraft.contexts import a_context
 from controller.kraft.runtime import controller_of
 from controller.kraft.test_bootstrap_snapshots import written
+from kcore.broker.lifecycle.registration_fields import features_of
 from kcore.controller.kraft.admin.features import on_update_features
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import ReadSnapshotSlice
@@ -22,7 +23,6 @@ from kcore.schema.metadata_records_brokers import RegisterControllerRecord, Unre
 from kcore.schema.metadata_records_settings import FeatureLevelRecord
 from kcore.schema.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kcore.server.kraft_broker.kraft_broker_request_handlers import apis
-from kcore.server.kraft_broker.lifecycle_tasks import features_of
 from kcore.wire.metadata_frames import encode_metadata_record
 from releases.newer import batches, level, topic
 from storage.samples import SAMPLES

@@ -125,8 +125,8 @@ def test_another_invariant_is_no_catch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def raised(*sources: Path) -> set[str]:
-    """The invariants that these files raise, or any file of the simulator."""
-    sources = sources or tuple(Path(kcore.sim.__file__).parent.rglob("*.py"))
+    """The invariants that these files raise, or any file of the simulated quorums."""
+    sources = sources or tuple((Path(kcore.sim.__file__).parent / "raft").rglob("*.py"))
     return {name for path in sources for name in re.findall(r'Violation\(\s*"(\w+)"', path.read_text())}
 
 

@@ -145,6 +145,10 @@ SIM: Final[dict[str, Command]] = {
         "measure.sim_command",
         "Simulate raft quorums with failing networks, disks and clocks; check the invariants after every event.",
     ),
+    "cluster": Command(
+        "measure.sim_cluster_command",
+        "Simulate controllers, brokers and their directories under faults; check the invariants of the cluster.",
+    ),
 }
 GROUPS: Final = {
     "controller": ("Control a cluster of real brokers.", CONTROLLER),

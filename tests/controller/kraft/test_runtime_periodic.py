@@ -159,3 +159,13 @@ def test_3_9_1_looks_at_all_partitions_once_records_were_taken_back() -> None:
     put(context, PartitionChangeRecord(topic_id=topic, partition_id=3, leader=-1))  # At the same offset.
     tasks.on_change(context, BEGIN_MS)
     assert UNCLEAN in tasks._due_ms
+
+
+def test_3_9_1_looks_for_stale_brokers_when_the_first_session_is_over() -> None:
+    """A look in the session's last millisecond would find nothing, and be due again in the same millisecond."""
+    context = a_cluster(release="3.9.1", level=21)
+    tasks = PeriodicTasks([task for task in all_tasks(context.config) if task.name == FENCING])
+    tasks.activate(context, BEGIN_MS)
+    due_ms = tasks.next_due_ms
+    assert due_ms == BEGIN_MS + SESSION_MS + 1
+    assert look(context, due_ms) is not None

@@ -1,4 +1,4 @@
-"""`kcore sim raft`: reads the options, simulates quorums, and returns an exit code."""
+"""`kcore sim raft`: reads the options, simulates quorums, and returns an exit code. `run` serves other worlds too."""
 
 import json
 from collections import Counter
@@ -34,7 +34,7 @@ from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
 from kcore.sim.raft.campaign import Campaign, Row, cores, rows, table_of
-from kcore.sim.raft.coverage import counted, never_seen
+from kcore.sim.raft.coverage import counted
 from kcore.sim.raft.options import LEVELS
 from kcore.suggestions import did_you_mean
 
@@ -78,10 +78,14 @@ def command(
     """
     campaign = Campaign(chosen_seeds(seeds, first_seed, seed), events, checked_options(level, voters, observers))
     spark = settings_of(master, conf, archives) if master else None
-    found = run(campaign, spark, processes, out, json, overwrite=overwrite)
+    raise typer.Exit(exit_of(run(campaign, spark, processes, out, json, overwrite=overwrite)))
+
+
+def exit_of(found: Found) -> Exit:
+    """The exit code of a run."""
     if found.is_partial:
-        raise typer.Exit(Exit.INVALID)
-    raise typer.Exit(Exit.FAILED if _failed(found.rows) else Exit.GOOD)
+        return Exit.INVALID
+    return Exit.FAILED if _failed(found.rows) else Exit.GOOD
 
 
 def chosen_seeds(seeds: int, first_seed: int, seed: int | None) -> range:
@@ -131,7 +135,7 @@ def run(
     for trouble in gathered.troubles:
         console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
     if found:
-        _show(console, found, elapsed_s)
+        _show(console, campaign, found, elapsed_s)
         if directory is not None:
             master = spark.master if spark else None
             with kept_whole(directory):
@@ -177,7 +181,7 @@ def _failed(found: Sequence[Row]) -> list[Row]:
     return [row for row in found if row["invariant"] is not None]
 
 
-def _show(console: Console, found: Sequence[Row], elapsed_s: float) -> None:
+def _show(console: Console, campaign: Campaign, found: Sequence[Row], elapsed_s: float) -> None:
     failed = _failed(found)
     for row in failed[:MOST_SHOWN]:
         for line in row["story"]:
@@ -189,7 +193,7 @@ def _show(console: Console, found: Sequence[Row], elapsed_s: float) -> None:
         counts = ", ".join(f"{name} {count}" for name, count in rest.most_common())
         console.print(f"and {len(failed) - MOST_SHOWN} more seeds: {counts}\n", soft_wrap=True)
     if len(found) > 1:
-        console.print(_coverage(found))
+        console.print(_coverage(campaign, found))
     console.print(summary(found, elapsed_s), soft_wrap=True)
 
 
@@ -210,7 +214,7 @@ def summary(found: Sequence[Row], elapsed_s: float) -> str:
     )
 
 
-def _coverage(found: Sequence[Row]) -> Table:
+def _coverage(campaign: Campaign, found: Sequence[Row]) -> Table:
     """The table of how often each kind of event happened, and in how many seeds; then the kinds that never happened."""
     times, seeds = counted(row["coverage"] for row in found)
     table = Table("what", "times", "seeds", title="what happened")
@@ -218,7 +222,7 @@ def _coverage(found: Sequence[Row]) -> Table:
         column.justify = "right"
     for name in sorted(times):
         table.add_row(escape(name), f"{times[name]:,}", f"{seeds[name]:,}")
-    for name in never_seen(times):
+    for name in campaign.missing(times):
         table.add_row(escape(name), "[yellow]never[/]", "")
     return table
 
@@ -236,5 +240,5 @@ def _keep(
 
     about |= {"events": campaign.events, "options": campaign.fixed, "master": master}
     result_files.write(result_files.with_facts(table_of(found), about), directory)
-    result_files.write_text(directory / "report.html", sim_page.render(found, summary_text, about, directory))
+    result_files.write_text(directory / "report.html", sim_page.render(found, summary_text, about, directory, campaign))
     console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The page of `kcore sim raft`: failures with their last events, the simulated work, and the kinds of events."""
+"""The page of `kcore sim raft` and `cluster`: failures with their last events, the work, and the kinds of events."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from kcore.measure.report.report_page import (
     paragraphs,
 )
 from kcore.measure.report.units import three_digits
-from kcore.sim.raft.campaign import SCHEMA, Row
-from kcore.sim.raft.coverage import counted, never_seen
+from kcore.sim.raft.campaign import SCHEMA, Campaign, Row
+from kcore.sim.raft.coverage import counted
 
 _MOST_STORIES: Final = 20
 _MOST_SEEDS: Final = 300  # Rows of the table, failed seeds first; the results have all.
@@ -34,27 +34,34 @@ _KIND: Final = ResultKind(
     SCHEMA, ("seed", "events", "committed", "seconds", "invariant"), own=("invariant", "coverage")
 )
 _HEAD: Final = ("what", "worlds")
+_RAFT: Final = Campaign(range(0))  # Worlds of `kcore sim raft`.
 _MEASURES: Final = {"events": "events", "committed": "records committed", "epochs": "epochs"}
 
 
-def render(rows: Sequence[Row], summary: str, facts: dict[str, Any], directory: Path | None = None) -> str:
+def render(
+    rows: Sequence[Row],
+    summary: str,
+    facts: dict[str, Any],
+    directory: Path | None = None,
+    campaign: Campaign = _RAFT,
+) -> str:
     """The page of all seeds; `directory` is the run's folder, beside which earlier runs are searched."""
     failed = [row for row in rows if row["invariant"] is not None]
     verdict = f"All invariants held in {len(rows):,} seeds." if not failed else f"{len(failed):,} seeds failed."
     past = _history(rows, facts, directory)
     body = [
-        "<h1>kcore sim raft</h1>",
+        f"<h1>{campaign.name}</h1>",
         paragraphs([f"{facts.get('when', '')} · {len(rows):,} seeds of {facts.get('events', 0):,} events"], "lead"),
         answer(verdict, kind="bad" if failed else "good"),
         paragraphs([summary]),
         navigation([*(["failures"] if failed else []), "seeds", "coverage", *(["history"] if past else [])]),
         _failures(failed),
         _seeds(rows),
-        _coverage(rows),
+        _coverage(rows, campaign),
         past,
         about_the_run(facts),
     ]
-    return page("kcore sim raft", body)
+    return page(campaign.name, body)
 
 
 def _history(rows: Sequence[Row], facts: Mapping[str, Any], directory: Path | None) -> str:
@@ -133,10 +140,10 @@ def _histogram(title: str, values: Sequence[int]) -> str:
     return bar_chart(f"Seeds by {title}", bars, Axis("seeds", lambda value: f"{value:,.0f}"))
 
 
-def _coverage(rows: Sequence[Row]) -> str:
+def _coverage(rows: Sequence[Row], campaign: Campaign) -> str:
     """How often each kind of event happened, the rarest first; then the kinds that never happened."""
     times, seeds = counted(row["coverage"] for row in rows)
-    never = never_seen(times)
+    never = campaign.missing(times)
     lines = [(name, f"{times[name]:,}", f"{seeds[name]:,}") for name in sorted(times, key=lambda name: times[name])]
     counts = paragraphs([f"{len(times):,} kinds of events happened; {len(never):,} never did."])
     table = html_table(("what", "times", "seeds"), [(line, False) for line in lines])

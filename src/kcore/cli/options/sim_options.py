@@ -1,4 +1,4 @@
-"""The options of `kcore sim raft`."""
+"""The options of `kcore sim raft` and `kcore sim cluster`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kcore.cli.console import fail
+from kcore.sim.cluster.options import LEAST_BROKERS, MOST_BROKERS
 from kcore.sim.raft.options import MOST_OBSERVERS, MOST_VOTERS
 
 
@@ -21,6 +22,18 @@ Events = Annotated[int, typer.Option(min=1, help="The events of each world, afte
 Level = Annotated[str | None, typer.Option(help="3.9, 4.3 or mixed, for all worlds; default: drawn from the seed.")]
 Voters = Annotated[int | None, typer.Option(min=1, max=MOST_VOTERS, help="Voters of each world.")]
 Observers = Annotated[int | None, typer.Option(min=0, max=MOST_OBSERVERS, help="Observers of each world.")]
+Controllers = Annotated[
+    int | None, typer.Option(metavar="N", help="1, 3 or 5 controllers; default: drawn from the seed.")
+]
+Brokers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=LEAST_BROKERS, max=MOST_BROKERS, help="Brokers of each world; default: drawn from the seed."
+    ),
+]
+Release = Annotated[
+    str | None, typer.Option(help="3.9.1, 4.3.1 or 4.4.0, whose rules all nodes follow; default: drawn from the seed.")
+]
 Master = Annotated[str | None, typer.Option(help="Run on Spark, at this master URL, such as local[*].")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes without Spark; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/sim-<time>.")]

@@ -82,14 +82,17 @@ def _are_imbalanced(context: ControllerContext, rows: Int32s) -> bool:
 
 
 def _next_session_end(context: ControllerContext) -> int | None:
-    """The time at which the first session of an unfenced broker ends, or None (nextCheckTimeNs of 3.9.1)."""
+    """The first time at which the session of an unfenced broker is over, or None (nextCheckTimeNs of 3.9.1).
+
+    A session of whole milliseconds is over one millisecond after its last one, as `heartbeats` has it.
+    """
     brokers, heartbeats = context.image.brokers, context.heartbeats
     contacts = [
         state.last_contact_ms
         for broker_id, state in heartbeats.brokers.items()
         if broker_id in brokers and not brokers.fenced__b[brokers.row(broker_id)]
     ]
-    return min(contacts) + heartbeats.session_timeout_ms if contacts else None
+    return min(contacts) + heartbeats.session_timeout_ms + 1 if contacts else None
 
 
 def _first_session_end(context: ControllerContext) -> int | None:

@@ -21,6 +21,7 @@ from kcore.broker.lifecycle.machine import (
     Started,
     StateChanged,
 )
+from kcore.broker.lifecycle.registration_fields import features_of, listeners_of
 from kcore.broker.replicas.replica_manager import ReplicaManager
 from kcore.releases.known import RELEASES
 from kcore.schema.api_versions import ApiVersionsResponse, SupportedFeatureKey
@@ -40,7 +41,7 @@ from kcore.server.kraft_broker.image_follower import ImageFollower
 from kcore.server.kraft_broker.kraft_broker_request_handlers import KraftBrokerRequestHandlers, apis
 from kcore.server.kraft_broker.kraft_broker_settings import KraftBrokerSettings
 from kcore.server.kraft_broker.kraft_link import KraftLink
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_broker.metadata_observer import open_log
 from kcore.server.pipeline import Route
 from kcore.server.security.audit import AuditLog

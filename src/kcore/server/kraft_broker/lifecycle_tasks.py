@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,9 +19,8 @@ from kcore.broker.lifecycle.machine import (
     StateChanged,
     Timer,
 )
-from kcore.metadata.table.broker_table import Endpoint
 from kcore.net.limits.bounded_log import BoundedLog
-from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest, Feature, Listener
+from kcore.schema.broker_lifecycle import BrokerHeartbeatRequest, BrokerRegistrationRequest
 from kcore.schema.structure import Message
 from kcore.server.broker.broker_connections import Choose, ControllerClient
 from kcore.server.kraft_broker.timed_requests import TimedRequests
@@ -30,22 +29,6 @@ logger = logging.getLogger(__name__)
 SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
 OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
 CORDONED_SINCE: Final = 2  # The first version with cordoned directories.
-
-
-def listeners_of(endpoints: Iterable[Endpoint]) -> list[Listener]:
-    """The listeners of a registration."""
-    return [
-        Listener(name=each.listener, host=each.host, port=each.port, security_protocol=each.security_protocol)
-        for each in endpoints
-    ]
-
-
-def features_of(supported: Mapping[str, tuple[int, int]]) -> list[Feature]:
-    """The supported features of a registration."""
-    return [
-        Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-        for name, (lowest, highest) in sorted(supported.items())
-    ]
 
 
 class LifecycleTasks:

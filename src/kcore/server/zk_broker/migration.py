@@ -24,6 +24,7 @@ from kcore.broker.lifecycle.machine import (
     Started,
     StateChanged,
 )
+from kcore.broker.lifecycle.registration_fields import features_of, listeners_of
 from kcore.broker.replicas.broker_config import BrokerConfig
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import StorageError
@@ -31,7 +32,7 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.metadata.table.broker_table import Endpoint
 from kcore.releases.known import RELEASES, ZOOKEEPER_RELEASE
 from kcore.server.broker.broker_connections import ControllerClient
-from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks, features_of, listeners_of
+from kcore.server.kraft_broker.lifecycle_tasks import LifecycleTasks
 from kcore.server.kraft_broker.metadata_observer import LogEnd, controller_endpoint, open_log
 from kcore.server.quorum_node.quorum_runtime import QuorumRuntime
 from kcore.server.zk_broker.migration_settings import MigrationSettings, feature_level

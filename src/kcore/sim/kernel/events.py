@@ -26,6 +26,18 @@ def call(_: Process | None, do: Any) -> None:
     do()
 
 
+class Described:
+    """The function of an event, with a text for stories."""
+
+    __slots__ = ("_do", "text")
+
+    def __init__(self, do: Callable[[], None], text: Callable[[], str]) -> None:
+        self._do, self.text = do, text
+
+    def __call__(self) -> None:
+        self._do()
+
+
 class Kernel:
     """Time, random numbers and the queue. The same seed and handlers give the same events and the same `hash`."""
 

@@ -1,6 +1,6 @@
 """Runs many seeds on the cores of this machine; the result of each is a row."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kcore.collector import rare_collections
 from kcore.extras import needs
+from kcore.sim.raft.coverage import never_seen
 from kcore.sim.raft.run_world import COMMAND, EVENTS, Outcome, replay_command, run_seed
 
 with needs("arrow"):
@@ -42,6 +43,7 @@ class Campaign:
     """Seeds to run, the number of events of each, and the options that all worlds have in common (`fixed`).
 
     `run` runs one seed; `command` is the command line that replays a seed. Tests of planted bugs pass their own `run`.
+    `missing` lists what the worlds should have seen and have not.
     """
 
     seeds: range
@@ -49,6 +51,12 @@ class Campaign:
     fixed: dict[str, Any] = field(default_factory=dict)
     run: Callable[..., Outcome] = run_seed
     command: str = COMMAND
+    missing: Callable[[Collection[str]], list[str]] = never_seen
+
+    @property
+    def name(self) -> str:
+        """The name of the command."""
+        return self.command.rpartition("/")[2]
 
     def row(self, seed: int) -> Row:
         """Runs one seed; returns its row of `SCHEMA`."""

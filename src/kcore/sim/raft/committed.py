@@ -1,9 +1,11 @@
-"""All batches that any node of a world has committed."""
+"""The facts about a whole world: all committed batches, the leader of each epoch, the batches that any node wrote."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kcore.raft.log.batches import StoredBatch, end_offset_of
+from kcore.raft.membership.replicas import ReplicaKey
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.disk import WatchedLog
 from kcore.wire.record_batch import HEADER_END, crc32c
@@ -106,6 +108,23 @@ class CommittedLog:
             if found.get(offset) != value:
                 message = f"{value!r} of epoch {held.epoch} is not at {offset}"
                 raise Violation("NoAckedAppendLost", f"{message}: {found.get(offset)!r}")
+
+
+class Facts:
+    """Facts that checkers add; checkers, clients and faults read them."""
+
+    def __init__(self) -> None:
+        self.committed = CommittedLog()
+        self.written: dict[tuple[int, int], tuple[bytes, int]] = {}  # By offset and epoch: batch, previous epoch.
+        self.epoch_starts: dict[int, int] = {}  # The offset of the first batch of each epoch.
+        self.leaders: dict[int, tuple[ReplicaKey, int]] = {}  # By epoch: the leader and its incarnation.
+        self.snapshots: dict[OffsetAndEpoch, bytes] = {}  # The bytes of each snapshot.
+        self.acknowledged = 0  # The number of appends that leaders saw committed.
+
+    @property
+    def last_epoch(self) -> int:
+        """The last epoch that had a leader."""
+        return max(self.leaders, default=0)
 
 
 def _is_of_one(batch: bytes | None, offset: int, value: bytes) -> bool:

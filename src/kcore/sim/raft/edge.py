@@ -1,6 +1,6 @@
 """The edge of each simulated node: hands the node its events, and performs the effects in their order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kcore.protocol_errors import Errors
@@ -17,7 +17,6 @@ from kcore.raft.effects import (
     Stopped,
     StoreElection,
 )
-from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.schema.api_versions import ApiVersionsRequest
 from kcore.schema.raft_votes import VoteRequest, VoteResponse
 from kcore.schema.structure import Message
@@ -40,6 +39,7 @@ class Edge:
         self._checkers = world.checkers
         self._on_send, self._on_answer = world.checkers.on_send, world.checkers.on_answer
         self._after_event = world.checkers.after_event
+        self._program = world.program
         self._codec_sample = world.options.codec_sample
         self._answered: Message | None = None  # The last answer.
         self._kind: Kind = "", 0, ""  # The kind of the last answer.
@@ -189,13 +189,14 @@ class Edge:
             if not effects:
                 break
         self._after_event(machine)
+        self._program.after_event(machine)
         deadline_ms = node.next_deadline_ms
         if deadline_ms is not None and deadline_ms < machine.timer_ms:
             self.arm(machine)
 
-    def submit(self, machine: Machine, outputs: list[AnyAppend | Resign]) -> None:
+    def submit(self, machine: Machine, outputs: Sequence[Any]) -> None:
         """Submits outputs that the state machine makes without a call of its driver."""
-        machine.outputs += outputs
+        machine.outputs += machine.watched.watch(outputs)
         machine.has_calls = True
         self.perform(machine, [])
 
@@ -203,15 +204,17 @@ class Edge:
         """Makes all due calls of the state machine, submits its outputs to the node, and returns the node's effects."""
         driver = machine.driver
         machine.checked = None
-        if machine.consumer.reader is not None:
-            machine.consumer.read_on()
+        self._program.before_calls(machine)
         while driver.has_more:
             machine.outputs += driver.catch_up()
-        machine.has_calls = machine.consumer.reader is not None
+        machine.has_calls = machine.watched.is_reading
         if not machine.outputs:
             return []
         outputs, machine.outputs = machine.outputs, []
-        return driver.submit(outputs, machine.clock.ms(self._world.now_us))[0]
+        effects, own = driver.submit(outputs, machine.clock.ms(self._world.now_us))
+        if own:
+            self._program.perform(machine, own)
+        return effects
 
     def _committed(self, machine: Machine, effect: Committed) -> None:
         self._checkers.on_committed(machine, effect)
@@ -219,6 +222,7 @@ class Edge:
 
     def _leader_changed(self, machine: Machine, effect: LeaderChanged) -> None:
         self._checkers.on_leader_changed(machine, effect)
+        self._program.on_leader_changed(machine, effect)
         self._note(machine, effect)
 
     def _snapshot_loaded(self, machine: Machine, effect: SnapshotLoaded) -> None:

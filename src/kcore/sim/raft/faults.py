@@ -1,6 +1,6 @@
 """The faults of a world, one function each; most end after a while."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -19,8 +19,11 @@ SLOW_FSYNCS_US: Final = (20_000, 200_000, 1_000_000, 5_000_000)
 MAY_STILL_JOIN_US: Final = 30_000_000  # After a request to add a voter: the addition may be pending or uncommitted.
 
 
-def begin(world: RunningWorld) -> None:
-    """Starts faults of the world's kinds at random times. Storms and calms alternate; no fault starts in a calm."""
+def begin(world: RunningWorld, more: Mapping[str, Callable[[], None]]) -> None:
+    """Starts faults of the world's kinds at random times. Storms and calms alternate; no fault starts in a calm.
+
+    `more`: the faults of the world's program, by name.
+    """
     options, names = world.options, world.options.faults
     weights = [*accumulate([WEIGHTS.get(name, 1) for name in names])]
     is_calm = False
@@ -28,7 +31,11 @@ def begin(world: RunningWorld) -> None:
     def next_fault() -> None:
         if not world.is_healing and not is_calm:
             [name] = world.random.choices(names, cum_weights=weights)
-            FAULTS[name](world)
+            do = more.get(name)
+            if do is not None:
+                do()
+            else:
+                FAULTS[name](world)
 
     def turn() -> None:
         nonlocal is_calm
@@ -60,6 +67,7 @@ def chosen(world: RunningWorld) -> Machine | None:
 
 def note(world: RunningWorld, name: str) -> None:
     world.seen[f"fault: {name}"] += 1
+    world.notes(lambda: f"fault: {name}")
 
 
 # Processes.

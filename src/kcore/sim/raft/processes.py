@@ -21,10 +21,10 @@ from kcore.sim.raft.disk import (
     found_election,
     power_cut,
 )
-from kcore.sim.raft.log_consumer import Consumer
 from kcore.sim.raft.options import INDEX_SHARE, MIXED, MOST_REMEMBERED, RELEASES
 from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine, Reply
+from kcore.sim.raft.watched_state_machine import WatchedStateMachine
 from kcore.storage.log.segmented_log import Settings
 from kcore.wire.record_batch import INDEX_INTERVAL_BYTES
 
@@ -45,10 +45,12 @@ def boot(world: RunningWorld, machine: Machine) -> None:
     machine.node = RaftNode(_config(world, machine), machine.log)
     if before is not None:  # The node and its quorum refer to each other: frees them without the garbage collector.
         del before.quorum
-    machine.consumer = Consumer(machine, world.facts)
-    machine.driver = StateMachineDriver(machine.node, machine.consumer)
+    machine.watched = WatchedStateMachine(machine, world.program.state_machine(machine))
+    machine.driver = StateMachineDriver(machine.node, machine.watched)
     world.checkers.on_boot(machine)
     world.edge.perform(machine, machine.node.start(machine.stored, machine.clock.ms(world.now_us)))
+    if machine.is_up:
+        world.program.on_started(machine)
 
 
 def open_directory(world: RunningWorld, machine: Machine) -> None:
@@ -189,6 +191,7 @@ def stopped(world: RunningWorld, machine: Machine) -> None:
 def end(world: RunningWorld, machine: Machine) -> None:
     """Marks the machine as down, and keeps its node's state transitions for the coverage."""
     machine.is_up = False
+    world.program.on_ended(machine)
     world.taken.update(machine.node.quorum.taken)
     machine.forget()
 

@@ -1,8 +1,9 @@
 """Runs a world from its seed: first with faults, then without faults until the quorum has made progress."""
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from time import process_time
 from typing import Any, Final
 
@@ -38,8 +39,14 @@ class Outcome:
 
 def run_seed(seed: int, events: int = EVENTS, **fixed: Any) -> Outcome:
     """Runs the world of the seed; options in `fixed` replace the drawn options."""
+    world = World(seed, draw(seed, **fixed))
+    return run(world, seed, events, partial(heal_and_demand, world))
+
+
+def run(world: World, seed: int, events: int, demand: Callable[[], int]) -> Outcome:
+    """Runs a world up to `events`, then `demand`, which ends all faults and returns the us until progress."""
     began = process_time()
-    world, broken, healed_us = _live(seed, events, fixed)
+    broken, healed_us = _live(world, events, demand)
     facts = world.facts
     outcome = Outcome(
         seed,
@@ -60,18 +67,17 @@ def run_seed(seed: int, events: int = EVENTS, **fixed: Any) -> Outcome:
     return outcome
 
 
-def _live(seed: int, events: int, fixed: Mapping[str, Any]) -> tuple[World, Violation | None, int]:
-    world = World(seed, draw(seed, **fixed))
+def _live(world: World, events: int, demand: Callable[[], int]) -> tuple[Violation | None, int]:
     try:
         world.begin()
         world.take(events - world.count)
-        healed_us = heal_and_demand(world)
+        healed_us = demand()
         world.checkers.at_end()
     except Violation as violation:
-        return world, violation, -1
+        return violation, -1
     except Exception as error:  # A node must not raise any exception.
-        return world, Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
-    return world, None, healed_us
+        return Violation(f"{RAISES}{type(error).__name__}", f"{error}\n{traceback.format_exc(limit=-4)}"), -1
+    return None, healed_us
 
 
 def replay_command(seed: int, events: int, command: str = COMMAND, **fixed: Any) -> str:

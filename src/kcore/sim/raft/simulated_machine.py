@@ -1,14 +1,13 @@
 """A machine: a node, its log and its clock, and the state that an edge keeps for them."""
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Never, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.raft.driver import StateMachineDriver
 from kcore.raft.effects import Effect, Flush
 from kcore.raft.membership.replicas import Address, ElectionState, ReplicaKey, Voter
 from kcore.raft.node import RaftNode
 from kcore.raft.raft_config import RaftConfig
-from kcore.raft.state_machine import AnyAppend, Resign
 from kcore.raft.states import State
 from kcore.schema.structure import Message
 from kcore.sim.kernel.clock import Clock
@@ -16,6 +15,7 @@ from kcore.sim.kernel.file_system import SimFileSystem
 from kcore.sim.kernel.simulated_process import NEVER_US, Process
 from kcore.sim.raft.disk import SimDirectory, WatchedLog
 from kcore.sim.raft.log_consumer import Consumer
+from kcore.sim.raft.watched_state_machine import WatchedStateMachine
 from kcore.types import Uuid
 
 LISTENER: Final = "CONTROLLER"
@@ -103,8 +103,9 @@ class Machine(Process):
     disk: SimFileSystem
     directory: SimDirectory  # The directory of its process, or of its last one.
     log: WatchedLog  # The log of its process, or of its last one.
-    consumer: Consumer  # The node's state machine.
-    driver: StateMachineDriver[Never]
+    watched: WatchedStateMachine  # The node's state machine.
+    consumer: Consumer  # The inner state machine, in a world of RaftProgram.
+    driver: StateMachineDriver[Any]
 
     def __init__(self, index: int, directory: Uuid, clock: Clock, fsync_times: FsyncTimes, level: str) -> None:
         super().__init__(index)
@@ -142,7 +143,7 @@ class Machine(Process):
         # The node's and the files' values at the last check; None or UNCHECKED: the checkers run after the next event.
         self.checked: tuple[Any, Any, Any] | None = None
         self.checked_files: tuple[Any, Any, Any] = UNCHECKED
-        self.outputs: list[AnyAppend | Resign] = []  # Outputs of the state machine that are not performed yet.
+        self.outputs: list[Any] = []  # Outputs of the state machine that are not performed yet.
         self.resumed_us = 0
 
     def forget_timer(self) -> None:

@@ -1,23 +1,34 @@
 """One simulated world: machines, messages between them, and requests of clients."""
 
+from collections.abc import Callable
+
 from kcore.errors import StorageError
 from kcore.sim.kernel.clock import Clock
 from kcore.sim.kernel.file_system import NEVER, CrashError
 from kcore.sim.kernel.simulated_process import NEVER_US, PAUSED
-from kcore.sim.raft import clients, crash_points, faults, foreign_requests, processes, upgrades
+from kcore.sim.raft import crash_points, faults, processes, upgrades
 from kcore.sim.raft.checkers import Checkers
 from kcore.sim.raft.edge import Edge
 from kcore.sim.raft.options import DISK_FACTORS, MIXED, RELEASES, Options
-from kcore.sim.raft.running_world import RunningWorld
+from kcore.sim.raft.raft_program import RaftProgram
+from kcore.sim.raft.running_world import Program, RunningWorld
 from kcore.sim.raft.simulated_machine import FsyncTimes, Machine
 
 
 class World(RunningWorld):
     """The world of a seed; `take` raises Violation if an invariant does not hold."""
 
-    def __init__(self, seed: int, options: Options) -> None:
-        super().__init__(seed, options)
-        self.checkers = Checkers(self)
+    def __init__(
+        self,
+        seed: int,
+        options: Options,
+        new_program: Callable[[RunningWorld], Program] = RaftProgram,
+        more_options: object = "",
+    ) -> None:
+        """`more_options`: the program's options, which enter the hash of the events."""
+        super().__init__(seed, options, more_options)
+        self.program = new_program(self)
+        self.checkers = Checkers(self, self.program.checkers)
         for index in range(options.voters + options.observers):
             self.machines.append(self._new_machine(index))
         voters = [machine.as_voter(directory_known=True) for machine in self.machines[: options.voters]]
@@ -32,9 +43,8 @@ class World(RunningWorld):
         """Starts all machines."""
         for machine in self.machines:
             processes.boot(self, machine)
-        clients.begin(self)
-        foreign_requests.begin(self)
-        faults.begin(self)
+        self.program.begin()
+        faults.begin(self, self.program.faults)
         upgrades.begin(self)
 
     def forget(self) -> None:
@@ -43,6 +53,7 @@ class World(RunningWorld):
             if "node" in vars(machine):
                 del machine.node.quorum
             vars(machine).clear()
+        self.program.forget()
         vars(self).clear()
 
     def take(self, events: int, until_us: int = NEVER_US) -> None:
@@ -82,3 +93,4 @@ class World(RunningWorld):
                 processes.boot(self, machine)
             elif machine.blocked & PAUSED:
                 processes.resume(self, machine)
+        self.program.heal()

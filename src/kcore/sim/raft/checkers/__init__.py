@@ -15,7 +15,7 @@
 Sources: Raft's properties (figure 3.2 of the dissertation), Kafka's RaftEventSimulationTest, KIP-595, 630, 853 and 996.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kcore.raft.log.batches import StoredBatch
@@ -73,8 +73,10 @@ class _ByKind(dict[type[Any], tuple[Callable[..., None], ...]]):
 class Checkers:
     """All checkers as one: each hook calls the checkers that override it."""
 
-    def __init__(self, world: WorldState) -> None:
-        checkers = [kind(world) for kind in CHECKERS]
+    def __init__(self, world: WorldState, more: Sequence[Callable[[WorldState], Checker]] = ()) -> None:
+        """`more`: checkers of further invariants, called after the others."""
+        kinds: list[Callable[[WorldState], Checker]] = [*CHECKERS, *more]
+        checkers = [kind(world) for kind in kinds]
         self._machines = world.machines
         self.on_open = _all(checkers, "on_open")
         self.on_end = _all(checkers, "on_end")

@@ -1,0 +1,70 @@
+"""`kcore sim cluster`: reads the options, simulates clusters, and returns an exit code."""
+
+from typing import Any
+
+import typer
+
+from kcore.cli.console import fail
+from kcore.cli.measure.results_folder import Overwrite
+from kcore.cli.measure.sim_command import chosen_seeds, exit_of, run
+from kcore.cli.options.sim_options import (
+    Brokers,
+    Controllers,
+    Events,
+    FirstSeed,
+    Json,
+    Master,
+    Out,
+    Processes,
+    Release,
+    Seed,
+    Seeds,
+)
+from kcore.cli.options.spark_options import Archives, Conf, settings_of
+from kcore.sim.cluster.coverage import never_seen
+from kcore.sim.cluster.options import CLUSTER_RELEASES, CONTROLLERS
+from kcore.sim.cluster.run_world import COMMAND, EVENTS, run_seed
+from kcore.sim.raft.campaign import Campaign
+from kcore.suggestions import did_you_mean
+
+
+def command(
+    seeds: Seeds = 100,
+    first_seed: FirstSeed = 1,
+    seed: Seed = None,
+    events: Events = EVENTS,
+    controllers: Controllers = None,
+    brokers: Brokers = None,
+    release: Release = None,
+    master: Master = None,
+    processes: Processes = None,
+    out: Out = None,
+    overwrite: Overwrite = False,
+    conf: Conf = None,
+    archives: Archives = None,
+    json: Json = False,
+) -> None:
+    """Simulate controllers, brokers and their directories under faults; check the invariants of the cluster.
+
+    An administrator creates, moves and deletes partitions meanwhile. At the end of a world all faults end, and the
+    cluster must then work within a bound of simulated time. A broken invariant is printed with what happened before,
+    and with the command that replays it.
+
+    Ctrl-C ends the command early; it prints and writes the finished seeds.
+
+    Exit code: 0 all invariants held, 1 one was broken, 2 usage, 3 seeds are missing.
+    """
+    fixed = checked_options(controllers, brokers, release)
+    campaign = Campaign(chosen_seeds(seeds, first_seed, seed), events, fixed, run_seed, COMMAND, never_seen)
+    spark = settings_of(master, conf, archives) if master else None
+    raise typer.Exit(exit_of(run(campaign, spark, processes, out, json, overwrite=overwrite)))
+
+
+def checked_options(controllers: int | None, brokers: int | None, release: str | None) -> dict[str, Any]:
+    """The options that are the same in all worlds; ends the command with exit code 2 for a value without rules."""
+    if controllers is not None and controllers not in CONTROLLERS:
+        fail(f"--controllers: {controllers} is none of {', '.join(map(str, CONTROLLERS))}")
+    if release is not None and release not in CLUSTER_RELEASES:
+        names = ", ".join(CLUSTER_RELEASES)
+        fail(f"--release: {release!r} is none of {names}{did_you_mean(release, CLUSTER_RELEASES)}")
+    return {"controllers": controllers, "brokers": brokers, "release": release}

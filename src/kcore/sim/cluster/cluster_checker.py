@@ -1,0 +1,161 @@
+"""The invariants of the committed cluster, checked for each committed batch."""
+
+from collections.abc import Collection, Iterator
+from typing import Any, Final
+
+from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
+from kcore.raft.log.batches import split_batches
+from kcore.sim.cluster.cluster_facts import ClusterFacts
+from kcore.sim.cluster.committed_cluster import NO_LEADER, Broker, Happened, Partition, PartitionId
+from kcore.sim.kernel.violation import Violation
+from kcore.sim.raft.checkers.base import Checker
+from kcore.sim.raft.simulated_machine import Machine
+from kcore.sim.raft.story import short
+from kcore.sim.raft.world_state import WorldState
+from kcore.wire.metadata_frames import decode_metadata_record
+from kcore.wire.records import values_of
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+_UNKNOWN: Final = (UNASSIGNED_UUID, MIGRATING_UUID)  # Directories that the controller does not know yet.
+_QUIET: Final = ("NoOpRecord",)  # Records that no story tells.
+RECORDS_OF_PARTITION: Final = 4  # I14: a decision writes at most so many records for a partition, broker or topic.
+FEW: Final = 64
+
+
+class ClusterChecker(Checker):
+    """I5, I6, I7, I9, I12 and I14 of the committed cluster."""
+
+    def __init__(self, world: WorldState, facts: ClusterFacts) -> None:
+        super().__init__(world)
+        self._cluster, self._own_facts = facts.cluster, facts
+        self._kept: dict[PartitionId, set[int]] = {}
+
+    def after_event(self, machine: Machine) -> None:
+        if self.facts.committed.end > self._cluster.end:
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Applies the batches that are committed now, and checks the cluster after each."""
+        committed, cluster = self.facts.committed, self._cluster
+        data = bytes(committed.data[committed.positions[cluster.end] :])
+        for batch in split_batches(data, check_crc=False)[0]:
+            before = cluster.records
+            if not batch.is_control:
+                for offset, value in values_of(batch.data).items():
+                    self._apply(offset, value or b"")
+            cluster.end = batch.last_offset + 1
+            if cluster.records > before:
+                self._check_work(cluster.records - before)
+                self._check(cluster.take())
+
+    def _apply(self, offset: int, value: bytes) -> None:
+        record = decode_metadata_record(value)[0]
+        name = type(record).__name__
+        if name not in _QUIET:
+            self.world.notes(lambda: f"committed {offset}: {short(record)}")
+            self.world.seen[f"record: {name}"] += 1
+        self._cluster.apply(offset, record)
+
+    def _check_work(self, count: int) -> None:
+        cluster = self._cluster
+        size = len(cluster.partitions) + len(cluster.brokers) + len(cluster.names)
+        if count > RECORDS_OF_PARTITION * size + FEW:
+            raise Violation("I14 WorkBound", f"{count} records at {cluster.end} for {size} partitions and brokers")
+
+    def _check(self, happened: Happened) -> None:
+        for text in happened.stale:
+            raise Violation("I7 BrokerEpoch", text)
+        for offset, broker_id, known, after in happened.registrations:
+            self._check_registration(offset, broker_id, known, after)
+        for key, known_partition, after_partition in happened.partitions:
+            if key in self._cluster.partitions:
+                self._check_transition(key, known_partition, after_partition)
+        for key, partition in self._cluster.partitions.items():
+            for invariant, text in self._broken(partition, self._kept_fenced(key, partition)):
+                raise Violation(invariant, f"{self._name(key)} at {self._cluster.end}: {text}: {partition}")
+
+    def _name(self, key: PartitionId) -> str:
+        return f"{self._cluster.names.get(key[0], key[0])}-{key[1]}"
+
+    # I7: registrations.
+
+    def _check_registration(self, offset: int, broker_id: int, known: Broker | None, after: Broker) -> None:
+        """A new incarnation gets the offset of its record as its epoch; the same incarnation keeps its epoch."""
+        epochs, text = self._cluster.last_epochs, f"broker {broker_id} at {offset}: {known} becomes {after}"
+        if known is not None and known.incarnation_id == after.incarnation_id:
+            if known.epoch != after.epoch:
+                raise Violation("I7 BrokerEpoch", f"the epoch of an incarnation changes: {text}")
+            return
+        last = epochs.get(broker_id, -1)
+        # Changes of the last incarnation's partitions may come before the record in the same decision.
+        if not last < after.epoch <= offset:
+            raise Violation("I7 BrokerEpoch", f"after epoch {last}: {text}")
+        epochs[broker_id] = after.epoch
+
+    # I6 and I9: transitions of a partition.
+
+    def _check_transition(self, key: PartitionId, before: Partition | None, after: Partition) -> None:
+        if before is None:
+            if (after.leader_epoch, after.partition_epoch) != (0, 0):
+                raise Violation("I6 PartitionEpochs", f"the new partition {self._name(key)} is {after}")
+            return
+        if after.leader == before.leader or after.leader == NO_LEADER:
+            return
+        self.world.seen["leader elected"] += 1
+        if after.leader in before.isr or after.leader in before.elr:
+            return
+        self.world.seen["leader elected: unclean"] += 1
+        # Without eligible replicas, the last known leader may be elected (KIP-966).
+        # The leader joined the ISR, which ended a reassignment: one record has both changes.
+        joins = bool(before.adding or before.removing) and not (after.adding or after.removing)
+        is_last_known = not (before.isr or before.elr) and before.last_known_elr == (after.leader,)
+        name = self._cluster.names[key[0]]
+        is_allowed = self._cluster.configs.get(name, {}).get(UNCLEAN) == "true"
+        if not (joins or is_last_known or is_allowed or self._own_facts.may_be_unclean(name, self.world.now_us)):
+            raise Violation("I9 CleanLeader", f"{self._name(key)} at {self._cluster.end}: {before} becomes {after}")
+
+    # I5 and I12: the state of a partition.
+
+    def _kept_fenced(self, key: PartitionId, partition: Partition) -> Collection[int]:
+        """The fenced members that an ISR may have.
+
+        If all members are fenced together, the ISR stays, so that any of them may lead when it returns. The others are
+        then fenced members until the new leader, or their own new registration, removes them.
+        """
+        brokers = self._cluster.brokers
+        fenced = {each for each in partition.isr if each not in brokers or brokers[each].fenced}
+        self._kept[key] = fenced if partition.leader == NO_LEADER else self._kept.get(key, set()) & fenced
+        return self._kept[key]
+
+    def _broken(self, partition: Partition, kept: Collection[int]) -> Iterator[tuple[str, str]]:
+        """The invariants that a partition breaks; `kept`: fenced members that its ISR may have."""
+        brokers, leader = self._cluster.brokers, partition.leader
+        isr, replicas = partition.isr, {*partition.replicas}
+        if leader != NO_LEADER and leader not in isr:
+            yield "I5 LeaderInIsr", "the leader is not in the ISR"
+        # The ELR is not checked: PartitionChangeBuilder adds a removed replica to the ELR of a small ISR.
+        if not {*isr, *partition.adding, *partition.removing} <= replicas:
+            yield "I5 IsrInReplicas", "a list names a broker that is no replica"
+        if {*isr} & {*partition.elr}:
+            yield "I5 IsrInReplicas", "a broker is in the ISR and in the ELR"
+        if not isr and not self._own_facts.has_elr:
+            yield "I5 IsrNotEmpty", "the ISR is empty"
+        if len(partition.directories) != len(partition.replicas):
+            yield "I5 DirectoriesOfReplicas", "not one directory for each replica"
+        for each in isr if leader != NO_LEADER else ():
+            broker = brokers.get(each)
+            if broker is None or broker.fenced:
+                if each not in kept:
+                    yield "I5 NoFencedMember", f"broker {each} is in the ISR: {broker}"
+            elif not is_online(broker, partition.directory_of(each)):
+                yield "I12 OnlineDirectory", f"broker {each} is in the ISR: {broker}"
+        own = brokers.get(leader)
+        if leader != NO_LEADER and (own is None or not own.is_active):
+            yield "I5 LeaderIsActive", f"the leader is {own}"
+
+
+def is_online(broker: Broker, directory: Any) -> bool:
+    """Whether the replica's directory is registered, or not known yet; a broker that lists none may have any."""
+    if directory in _UNKNOWN:
+        return True
+    return directory != LOST_UUID and (not broker.directories or directory in broker.directories)
