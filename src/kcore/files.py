@@ -3,6 +3,7 @@
 from kcore.errors import ClusterFileError as ClusterFileError
 from kcore.errors import FileKindError as FileKindError
 from kcore.errors import StorageError as StorageError
+from kcore.storage.raft.metadata_events import MetadataEvents as MetadataEvents
 from kcore.storage.raft.metadata_log import load_metadata as load_metadata
 from kcore.storage.tools.diverge import BatchPlace as BatchPlace
 from kcore.storage.tools.diverge import Divergence as Divergence

@@ -4,6 +4,7 @@ from kcore.errors import PlacementError as PlacementError
 from kcore.errors import TableError as TableError
 from kcore.metadata.image.delta import MetadataDelta as MetadataDelta
 from kcore.metadata.image.image import ClusterImage as ClusterImage
+from kcore.metadata.image.image_tables import ImageTable as ImageTable
 from kcore.metadata.image.replay import replay as replay
 from kcore.metadata.table.broker_registration import BrokerRegistration as BrokerRegistration
 from kcore.metadata.table.broker_table import BrokerTable as BrokerTable

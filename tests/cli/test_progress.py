@@ -50,6 +50,24 @@ def test_a_line_of_progress_names_the_cell_and_when_the_run_will_end(monkeypatch
     ]
 
 
+def test_a_line_names_failed_cells_and_hosts_and_estimates_without_earlier_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    console, now = Console(width=80, record=True, file=open(os.devnull, "w")), [100.0]  # noqa: SIM115
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    hosts = (("a", 5), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1))
+    with progress.progress_display(console, 200, "yarn", 100) as on_progress:
+        now[0] += 10.0
+        on_progress(Progress(110, 4, 200, failed=2, hosts=hosts))
+        now[0] += 10.0
+        on_progress(Progress(200, 0, 200, hosts=hosts[:1]))
+    assert console.export_text().splitlines() == [
+        "200 cells on Spark yarn, 100 of them done by an earlier run",
+        "110/200 cells, 2 failed, 4 running, on a (5) b (1) c (1) d (1) and 2 more, 10 s, about 2 min left",
+        "200/200 cells, 20 s",
+    ]
+
+
 def test_a_row_of_a_table_is_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table("operation", *(f"column {at}" for at in range(12)))
     table.add_row("one broker: " + "fails " * 30, *(f"{at} ms" for at in range(12)))
@@ -100,7 +118,7 @@ def test_a_disk_that_fills_while_results_are_written_costs_no_table(
     assert done.exit_code == 3
     assert json.loads(done.stdout.splitlines()[0]) if as_json else "median" in done.stdout
     assert done.stderr.splitlines()[-1] == (
-        "kcore: here: No space left on device: only results.parquet, results.jsonl could be kept"
+        "kcore: here: No space left on device: only results.parquet, results.jsonl, cells.jsonl could be kept"
     )
-    assert sorted(path.name for path in Path("here").iterdir()) == ["results.jsonl", "results.parquet"]
+    assert sorted(path.name for path in Path("here").iterdir()) == ["cells.jsonl", "results.jsonl", "results.parquet"]
     assert pq.read_table("here/results.parquet").num_rows

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -343,3 +344,11 @@ def test_rows_of_every_codec_are_the_records(tmp_path: Path) -> None:
         assert (row["offset"], row["timestamp"], row["sequence"]) == (record.offset, record.timestamp, record.sequence)
         assert (row["key"], row["value"], row["controlType"]) == (record.key, record.value, None)
         assert [(header["key"], header["value"]) for header in row["headers"]] == list(record.headers)
+
+
+def test_spark_reads_the_log_as_events(spark: SparkSession) -> None:
+    frame = spark.read.format("kcore.metadata").option("table", "log").load(str(METADATA))
+    expected = pa.table(kcore.load_metadata(METADATA).tables()["log"])
+    found = frame.toArrow()
+    assert found.cast(expected.schema).to_pylist() == expected.to_pylist()
+    assert frame.where("PartitionChangeRecord.leader >= 0").count() > 0

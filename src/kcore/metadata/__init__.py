@@ -10,6 +10,7 @@ change anything, and a recorder sees each change first, so that uncommitted chan
 - `zookeeper`: the state of a ZooKeeper-mode cluster: contents of znodes.
 - `metadata_version`: Kafka's metadata versions, and which records each allows.
 - `newer_records`: records and levels that only a newer release can read.
+- `log_events`: records of the metadata log as rows of Apache Arrow; `sensitive_settings`: values that no table shows.
 - `topic_names`: checks names of topics.
 - `principal`, `acl_codes`: principals and delegation tokens, codes of ACLs.
 """

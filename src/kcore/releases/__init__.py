@@ -12,6 +12,7 @@ Each of these changes has one place:
 
 - `rules.py`: the rules. `settings.py`: types of the tables of settings. `release.py`: a release.
 - `k3_9_1.py`, `k4_1_2.py`, `k4_3_1.py`, `k4_4_0.py`: the releases.
-  `broker_defaults.py`: the defaults of a broker's settings. `setting_names.py`: the names in server.properties.
+  `broker_defaults.py`: the defaults of a broker's settings. `broker_settings.py`: their types, and which are secret.
+  `setting_names.py`: the names in server.properties.
 - `known.py`: all releases by name, and which of them is the default.
 """

@@ -2,7 +2,8 @@
 
 - `session`, `java`, `preflight`, `archive`: start Spark, find its Java, check its executors, pack kcore for them.
 - `pieces`, `failures`: run work as jobs of one task; reduce Spark's errors to one sentence.
-- `local_runner`, `spark_runner`, `progress`, `place`: run a benchmark's cells in this process or on a cluster.
+- `local_runner`, `spark_runner`, `finished_cells`, `progress`, `place`: run a benchmark's cells in this process or on a
+  cluster.
 - `simulation`, `divergence`, `whatif`: simulate quorums, compare log directories, lose pairs of brokers, on a cluster.
 - `sources`, `file_source`, `conditions`, `log_source`, `log_stream`, `metadata_source`: the formats kcore.log and
   kcore.metadata.

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from kcore.extras import needs
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import run_cell
-from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.spark.finished_cells import FinishedCells, OnCell, ignored
 from kcore.spark.place import batch_of, place
-from kcore.spark.progress import OnProgress, Progress, silent
+from kcore.spark.progress import OnProgress, silent
 
 with needs("arrow"):
     import pyarrow as pa
@@ -18,15 +18,19 @@ class LocalRunner:
     """Runs cells without Spark."""
 
     def run(
-        self, cells: Sequence[Cell], cluster: PartitionTable | None = None, on_progress: OnProgress = silent
+        self,
+        cells: Sequence[Cell],
+        cluster: PartitionTable | None = None,
+        on_progress: OnProgress = silent,
+        on_cell: OnCell = ignored,
     ) -> pa.Table:
         """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells."""
-        batches: list[pa.RecordBatch] = []
+        done = FinishedCells(len(cells), on_progress, on_cell)
         try:
-            for done, cell in enumerate(cells):
-                on_progress(Progress(done, 1, len(cells), cell=str(cell)))
-                batches.append(batch_of(row | place() for row in run_cell(cell, cluster)))
+            for cell in cells:
+                done.report(1, cell=str(cell))
+                done.add(batch_of(row | place() for row in run_cell(cell, cluster)))
         except KeyboardInterrupt:
             pass  # The caller notices the missing cells, and sets the exit code.
-        on_progress(Progress(len(batches), 0, len(cells)))
-        return pa.Table.from_batches(batches, ROW_SCHEMA)
+        done.report(0)
+        return done.table()

@@ -29,7 +29,8 @@ from kcore.storage.tools.record_rows import BYTES_AT_ONCE, rows_of
 from kcore.storage.tools.record_rows import SCHEMA as ROWS
 from kcore.storage.tools.splits import borders
 from kcore.types import Bools
-from kcore.wire.record_batch import NO_TIMESTAMP, RecordBatches, scan_batches
+from kcore.wire.arrow_times import UTC_TIME, utc_times
+from kcore.wire.record_batch import RecordBatches, scan_batches
 from kcore.wire.records import decode_records
 
 with needs("spark"):
@@ -40,11 +41,9 @@ SPLIT_SIZE: Final = 128 << 20  # Bytes of a part, by default.
 _SIZE: Final = re.compile(r"([0-9]{1,18}) ?(?:([kmgt])b?|b)?")
 _UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
-_TIME: Final = pa.timestamp("us", tz="UTC")  # The only resolution of Spark's timestamps.
-SCHEMA: Final = ROWS.set(ROWS.get_field_index("timestamp"), pa.field("timestamp", _TIME))
+SCHEMA: Final = ROWS.set(ROWS.get_field_index("timestamp"), pa.field("timestamp", UTC_TIME))
 _OF_A_FILE: Final = pa.schema([SCHEMA.field(name) for name in ("file", "topic", "partition")])
 _MOST: Final = np.iinfo(np.int64).max
-_MOST_MS: Final = _MOST // 1000
 
 
 @dataclass
@@ -190,7 +189,7 @@ class LogReader(FileReader):
         names = dict.fromkeys([*self.schema.names, *(each.column for each in self.conditions)])
         plain = [name for name in names if name in ROWS.names]
         made = rows_of(records, path, *_partition_of(path), plain)
-        columns = [_time(made[name]) if name == "timestamp" else made[name] for name in plain]
+        columns = [utc_times(made[name].to_numpy()) if name == "timestamp" else made[name] for name in plain]
         rows = kept(pa.RecordBatch.from_arrays(columns, schema=pa.schema(map(SCHEMA.field, plain))), self.conditions)
         if rows.num_rows:
             nulls = pa.nulls(rows.num_rows, pa.string())  # For `_corrupt`, which is null in readable rows.
@@ -269,12 +268,3 @@ def _bytes(text: str) -> int:
     if not 0 < size <= _MOST:
         raise StorageError(f"kcore.log: splitSize {text!r}: give a number of bytes such as 134217728 or 128m")
     return size
-
-
-def _time(milliseconds: pa.Array) -> pa.Array:
-    """Converts to Spark's timestamps; null for Kafka's -1 and for times outside the range of these timestamps."""
-    numbers = milliseconds.to_numpy()
-    fits = (numbers != NO_TIMESTAMP) & (numbers >= -_MOST_MS) & (numbers <= _MOST_MS)
-    if fits.all():
-        return pa.array(numbers * 1000).view(_TIME)
-    return pa.array(np.where(fits, numbers, 0) * 1000, mask=~fits).view(_TIME)

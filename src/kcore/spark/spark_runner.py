@@ -8,12 +8,12 @@ from kcore.extras import needs
 from kcore.measure.report.own_code import own_sha256
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.run_cell import failed_row, run_cell
-from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.spark.failures import INSTALL, is_spark_at_fault
+from kcore.spark.finished_cells import FinishedCells, OnCell, ignored
 from kcore.spark.pieces import outcomes
 from kcore.spark.place import batch_of, place
-from kcore.spark.progress import OnProgress, Progress, silent
+from kcore.spark.progress import OnProgress, silent
 
 with needs("spark"):
     import pyarrow as pa
@@ -40,34 +40,38 @@ class SparkRunner:
         self._session = session
 
     def run(
-        self, cells: Sequence[Cell], cluster: PartitionTable | None = None, on_progress: OnProgress = silent
+        self,
+        cells: Sequence[Cell],
+        cluster: PartitionTable | None = None,
+        on_progress: OnProgress = silent,
+        on_cell: OnCell = ignored,
     ) -> pa.Table:
         """Returns all rows of all cells, in ROW_SCHEMA. After Ctrl-C it returns the rows of the finished cells.
 
         A cell that ends its worker or loses its executor gives a row with the error. `run_cell` itself turns a Python
         exception into such a row.
         """
-        batches: list[pa.RecordBatch] = []
+        done = FinishedCells(len(cells), on_progress, on_cell)
         last = ""
-        total, sent = len(cells), self._session.sparkContext.broadcast(cluster)
+        sent = self._session.sparkContext.broadcast(cluster)
 
         def on_running(running: int) -> None:
-            on_progress(Progress(len(batches), min(running, total - len(batches)), total, cell=last))
+            done.report(min(running, done.total - len(done.batches)), cell=last)
 
         work = partial(run_task, sent, own_sha256())
         try:
             with closing(outcomes(self._session, work, cells, on_running)) as found:
                 for each in found:
                     if each.error:
-                        on_progress(Progress(len(batches), 0, total, each.error))
+                        done.report(0, each.error)
                     if each.again:
                         continue
                     last = str(cells[each.number])
-                    batches.append(_failed(cells[each.number], each.error) if each.error else each.result)
+                    done.add(_failed(cells[each.number], each.error) if each.error else each.result)
         except KeyboardInterrupt:
             pass  # The caller notices the missing cells, and sets the exit code.
-        on_progress(Progress(len(batches), 0, total))
-        return pa.Table.from_batches(batches, ROW_SCHEMA)
+        done.report(0)
+        return done.table()
 
 
 def _failed(cell: Cell, error: str) -> pa.RecordBatch:

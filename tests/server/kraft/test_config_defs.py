@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 from config_facts import ConfigFact, config_facts, dynamic_names
-from kcore.node.kraft.broker_settings import DYNAMIC, TYPES
 from kcore.node.kraft.config_descriptions import is_dynamic, type_of
 from kcore.node.kraft.config_kinds import METRICS_CONFIGS, check_client_metrics, group_values
 from kcore.node.topic_configs import TOPIC_CONFIGS_OF, is_valid
 from kcore.protocol_errors import ApiException
+from kcore.releases.broker_settings import DYNAMIC, TYPES
 from kcore.releases.known import DEFAULT_RELEASE
 from kcore.releases.known import RELEASES as KNOWN
 from kcore.schema.configs import ConfigType

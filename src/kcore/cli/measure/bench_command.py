@@ -1,7 +1,7 @@
 """`kcore bench`: reads the options, runs a plan, and returns an exit code."""
 
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -18,12 +18,13 @@ from kcore.cli.options import bench_options
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
 from kcore.cli.progress import progress_display
-from kcore.errors import ClusterFileError, PlanError
+from kcore.errors import ClusterFileError, PlanError, StorageError
 from kcore.measure.bench import bench_report as report
 from kcore.measure.bench import bench_results as results
 from kcore.measure.bench import job, tables
 from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.builtin import BUILT_IN
+from kcore.measure.bench.cell_journal import CellJournal
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load
@@ -60,6 +61,7 @@ def command(
     command_config: CommandConfigOption = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/bench-<time>.")] = None,
     overwrite: Overwrite = False,
+    resume: bench_options.Resume = None,
     conf: Conf = None,
     archives: Archives = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
@@ -79,18 +81,17 @@ def command(
     if names:
         list_workloads(json)
         return
-    sizes = {"partitions": partitions, "brokers": brokers, "topics": topics}
+    sizes = {"partitions": partitions, "brokers": brokers, "topics": topics, "racks": racks, "isr": isr}
     layout = {"partitions_per_topic": partitions_per_topic, "replication_factor": replication_factor}
-    replicas = {"racks": racks, "isr": isr, "brokers_gone": brokers_gone}
     runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
-    wanted, table = effective_plan(plan, cluster, command_config, **sizes, **layout, **replicas, **runs)
+    wanted, table = effective_plan(plan, cluster, command_config, brokers_gone=brokers_gone, **sizes, **layout, **runs)
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
     spark = None if no_spark else settings_of(master, conf, archives)
     is_default = wanted == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
     ending = storm_plan(storm, with_kafka, is_default, repeat, seed)
-    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, storm=ending, cluster=table))
+    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, resume=resume, storm=ending, cluster=table))
 
 
 def list_workloads(as_json: bool) -> None:
@@ -161,53 +162,86 @@ def run(
     as_json: bool,
     *,
     overwrite: bool = False,
+    resume: Path | None = None,
     storm: "StormPlan | None" = None,
     cluster: PartitionTable | None = None,
 ) -> Exit:
-    """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process."""
+    """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process.
+
+    `resume`: the folder of an unfinished run, whose finished cells are not run again.
+    """
     console = wide_console(stderr=as_json)
-    directory = results_directory(out, "bench", overwrite)
-    if storm is not None:
-        results_directory(directory / STORM, "storm", overwrite)
-    try:
+    with closing(_journal(plan, out, overwrite, resume)) as journal:
+        if storm is not None:
+            results_directory(journal.path.parent / STORM, "storm", overwrite or resume is not None)
         load = load_before()
-        table = _measure(plan, spark, console, cluster)
+        table = _measured(plan, spark, console, cluster, journal)
+        directory = journal.path.parent
+        rows = table.to_pylist()
+        summaries = results.summarise(rows)
+        tables.show(console, summaries, rows)
+        for summary in summaries if as_json else ():
+            sys.stdout.write(dumps(summary.as_row()) + "\n")
+        if missing := results.missing(rows, plan.cells()):
+            no_storm = ": no storm" if storm is not None else ""
+            console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing{no_storm}")
+            storm = None
+        if 0 < journal.count < len(plan.cells()):
+            console.print(f"--resume {directory} runs the cells that are not measured", soft_wrap=True)
+        with kept_whole(directory):
+            if overwrite:
+                _forget_storm(directory / STORM)
+            page = _keep(table, plan, directory, "" if storm is None else _SECTION)
+            journal.end(len(plan.cells()))
+        kept, found = "results.parquet, results.jsonl, plan.toml, report.html", results.verdict(rows, plan.cells())
+        if storm is not None:
+            found = max(found, _end_with(storm, page, directory, load, console, as_json))
+            kept += f", {STORM}/"
+        console.print(f"Results in {directory}: {kept}", soft_wrap=True)
+        return found
+
+
+def _journal(plan: Plan, out: Path | None, overwrite: bool, resume: Path | None) -> CellJournal:
+    """The journal of a new run, or of the run to resume; ends the command with exit code 2 if that cannot be."""
+    if resume is None:
+        return CellJournal(results_directory(out, "bench", overwrite), plan)
+    if out is not None or overwrite:
+        fail("--resume writes to the folder of the run: leave out --out and --overwrite")
+    try:
+        return CellJournal.resume(resume, plan)
+    except OSError as error:
+        fail(f"--resume: {error}")
+
+
+def _measured(
+    plan: Plan, wanted: SparkSettings | None, console: Console, cluster: PartitionTable | None, journal: CellJournal
+) -> pa.Table:
+    """The rows of all cells. Ends the command with one line if the plan cannot run, or the journal cannot be kept."""
+    try:
+        return _measure(plan, wanted, console, cluster, journal)
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
-    rows = table.to_pylist()
-    summaries = results.summarise(rows)
-    tables.show(console, summaries, rows)
-    for summary in summaries if as_json else ():
-        sys.stdout.write(dumps(summary.as_row()) + "\n")
-    if missing := results.missing(rows, plan.cells()):
-        no_storm = ": no storm" if storm is not None else ""
-        console.print(f"[bold red]partial run[/] {len(missing)} of {len(plan.cells())} cells are missing{no_storm}")
-        storm = None
-    with kept_whole(directory):
-        if overwrite:
-            _forget_storm(directory / STORM)
-        page = _keep(table, plan, directory, "" if storm is None else _SECTION)
-    kept, found = "results.parquet, results.jsonl, plan.toml, report.html", results.verdict(rows, plan.cells())
-    if storm is not None:
-        found = max(found, _end_with(storm, page, directory, load, console, as_json))
-        kept += f", {STORM}/"
-    console.print(f"Results in {directory}: {kept}", soft_wrap=True)
-    return found
+    except StorageError as error:  # The disk of the journal may be full.
+        say(f"kcore: {error}: the run ends; --resume {journal.path.parent} runs the missing cells", err=True)
+        raise typer.Exit(Exit.INVALID) from None
 
 
-def _measure(plan: Plan, wanted: SparkSettings | None, console: Console, cluster: PartitionTable | None) -> pa.Table:
+def _measure(
+    plan: Plan, wanted: SparkSettings | None, console: Console, cluster: PartitionTable | None, journal: CellJournal
+) -> pa.Table:
+    cells, earlier = len(plan.cells()), journal.count
     if wanted is None:
-        with progress_display(console, len(plan.cells()), None) as on_progress:
-            return job.run(plan, on_progress=on_progress, cluster=cluster)
+        with progress_display(console, cells, None, earlier) as on_progress:
+            return job.run(plan, on_progress=on_progress, cluster=cluster, journal=journal)
     troubles: list[str] = []
-    with session_on(wanted) as spark, progress_display(console, len(plan.cells()), wanted.master) as on_progress:
+    with session_on(wanted) as spark, progress_display(console, cells, wanted.master, earlier) as on_progress:
 
         def watch(progress: Progress) -> None:
             if progress.trouble and progress.trouble not in troubles:
                 troubles.append(progress.trouble)
             on_progress(progress)
 
-        table = job.run(plan, spark, watch, cluster)
+        table = job.run(plan, spark, watch, cluster, journal)
     for trouble in troubles:
         console.print(f"[bold red]Spark[/] {escape(trouble)}", soft_wrap=True)
     return table
@@ -215,7 +249,7 @@ def _measure(plan: Plan, wanted: SparkSettings | None, console: Console, cluster
 
 def _keep(table: pa.Table, plan: Plan, directory: Path, section: str) -> str:
     """Writes all files of the results; returns the page."""
-    result_files.write(table, directory)
+    result_files.write_rows(table, directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
     page = report.render(table, plan.cells(), directory, section)
     result_files.write_text(directory / "report.html", page)

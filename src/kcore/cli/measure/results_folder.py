@@ -13,7 +13,7 @@ import typer
 
 from kcore.cli.console import fail, say
 from kcore.measure.report.exits import Exit
-from kcore.measure.report.result_files import RESULT_FILES
+from kcore.measure.report.result_files import CELLS, RESULT_FILES
 
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the results that the folder of --out holds already.")
@@ -44,6 +44,9 @@ def results_directory(out: Path | None, command: str, overwrite: bool = False) -
         fail(f"--out: {error}")
     if is_new or not (present := [name for name in RESULT_FILES if (out / name).exists()]):
         return out
+    if not overwrite and CELLS in present:
+        remedy = f"`kcore bench` continues it with --resume {out}; or name another folder or add --overwrite"
+        fail(f"--out: {out} holds an unfinished run ({CELLS}): {remedy}")
     if not overwrite:
         fail(f"--out: {out} holds the results of an earlier run ({present[0]}): name another folder or add --overwrite")
     if folders := [name for name in present if (out / name).is_dir()]:

@@ -1,5 +1,6 @@
 """The options of `kcore bench` that change its plan, each in all workloads, and the options of the storm at its end."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,6 +34,14 @@ Cluster = Annotated[
         metavar="SOURCE",
         help="A real cluster in place of generated ones: a metadata log, snapshot, ZooKeeper dump, raw request or "
         "shape file, zk://HOST:PORT, or HOST:PORT,... of brokers. --partitions and --brokers scale it.",
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Continue the unfinished run in this results folder, of the same plan, options and kcore: run the cells "
+        "that it lacks.",
     ),
 ]
 Storm = Annotated[

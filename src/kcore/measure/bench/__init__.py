@@ -1,7 +1,7 @@
 """Runs benchmark plans; summarises, reports and compares their results.
 
 - `bench_plan`, `plan_rules`, `builtin`: a plan, the values of its keys, and the built-in plans.
-- `job`, `bench_results`: the run of a plan, and its results.
+- `job`, `cell_journal`, `bench_results`: the run of a plan, its finished cells on disk, and its results.
 - `tables`, `shapes_table`, `bench_report`, `bench_charts`, `bench_history`: results on a terminal and as a page.
 - `compare`, `compare_views`, `compare_page`: the comparison of two runs, as text and as a page.
 """

@@ -203,7 +203,13 @@ def read(path: Path) -> pa.Table:
     except ValueError as error:
         raise ValueError(f"no results of kcore bench: {error}") from None
     for number, row in enumerate(table.to_pylist()):
-        wanted = KEY if row["error"] is not None else (*KEY, *_MEASURED)
-        if any(row[name] in (None, []) for name in wanted) or None in (row["samples_ns"] or ()):
-            raise ValueError(f"no results of kcore bench: row {number} lacks one of {', '.join(wanted)}")
+        if missing := lacking(row):
+            raise ValueError(f"no results of kcore bench: row {number} {missing}")
     return table
+
+
+def lacking(row: Row) -> str:
+    """The values that a row must have and lacks, as the end of an error; empty if it has all."""
+    wanted = KEY if row.get("error") is not None else (*KEY, *_MEASURED)
+    has_all = all(row.get(name) not in (None, []) for name in wanted) and None not in (row.get("samples_ns") or ())
+    return "" if has_all else f"lacks one of {', '.join(wanted)}"

@@ -9,15 +9,18 @@ import pyarrow as pa
 
 from kcore.errors import ClusterFileError
 from kcore.measure.bench.bench_plan import Plan
-from kcore.measure.bench.bench_results import in_order
+from kcore.measure.bench.bench_results import in_order, missing
+from kcore.measure.bench.cell_journal import CellJournal
 from kcore.measure.report.machine import Load, described_jvm, facts
 from kcore.measure.report.own_code import OwnCode, own_code
 from kcore.measure.report.result_files import with_facts
 from kcore.measure.workloads.cell import Cell
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.sources.load import load_cluster
+from kcore.spark.finished_cells import OnCell, ignored
 from kcore.spark.local_runner import LocalRunner
-from kcore.spark.progress import OnProgress, silent
+from kcore.spark.progress import OnProgress, Progress, silent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +29,9 @@ if TYPE_CHECKING:
 class Runner(Protocol):
     """Runs the cells of a plan: LocalRunner or SparkRunner."""
 
-    def run(self, cells: list[Cell], cluster: PartitionTable | None, on_progress: OnProgress) -> pa.Table: ...
+    def run(
+        self, cells: list[Cell], cluster: PartitionTable | None, on_progress: OnProgress, on_cell: OnCell
+    ) -> pa.Table: ...
 
 
 def run(
@@ -34,10 +39,12 @@ def run(
     spark: "SparkSession | None" = None,
     on_progress: OnProgress = silent,
     cluster: PartitionTable | None = None,
+    journal: CellJournal | None = None,
 ) -> pa.Table:
     """Runs a plan (a Plan, a mapping, a built-in plan's name or a file), on Spark if a session is given.
 
-    `cluster`: that of the plan's source, if the caller has read it already.
+    `cluster`: that of the plan's source, if the caller has read it already. `journal` keeps the rows of each cell when
+    it is done; cells whose rows it has already are not run again.
 
     Returns one row per operation and cell, in `kcore.measure.workloads.workload_rows.ROW_SCHEMA`; a failed cell is one
     row with its error. The schema's metadata has the machine, versions and plan. Raises PlanError or ClusterFileError
@@ -47,8 +54,27 @@ def run(
     if wanted.cluster is not None and cluster is None:
         cluster = read_cluster(wanted.cluster)
     before = Load.now()
-    table = _runner(spark).run(wanted.cells(), cluster, on_progress)
+    table = _all_rows(_runner(spark), wanted, cluster, on_progress, journal)
     return with_facts(_with_commit(in_order(table), own_code()), facts(before) | _how(wanted, spark))
+
+
+def _all_rows(
+    runner: Runner, plan: Plan, cluster: PartitionTable | None, on_progress: OnProgress, journal: CellJournal | None
+) -> pa.Table:
+    """Runs the cells that the journal lacks; returns the rows of all cells."""
+    if journal is None:
+        return runner.run(plan.cells(), cluster, on_progress, ignored)
+    journal.begin()
+    earlier = pa.Table.from_batches(journal.batches, ROW_SCHEMA)
+    done = len(journal.batches)
+    failed = sum(any(batch["error"].is_valid().to_pylist()) for batch in journal.batches)
+
+    def with_earlier(progress: Progress) -> None:
+        total, all_failed = progress.total + done, progress.failed + failed
+        on_progress(replace(progress, done=progress.done + done, total=total, failed=all_failed))
+
+    found = runner.run(missing(earlier.to_pylist(), plan.cells()), cluster, with_earlier, journal.add)
+    return pa.concat_tables([earlier, found])
 
 
 def read_cluster(source: str, command_config: str | Path | None = None) -> PartitionTable:

@@ -15,11 +15,12 @@ with needs("report"):
 
 METADATA_KEY = b"kcore"
 _MOST_BYTES: Final = 1 << 28  # The largest results.jsonl that is read.
+CELLS: Final = "cells.jsonl"  # The finished cells of a run of `kcore bench` that has not ended.
 # Every file that a command writes into a results folder.
 RESULT_FILES: Final = (
     *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
     *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
-    "profile.jsonl",
+    *("profile.jsonl", CELLS),
 )
 _PROFILES: Final = tuple(f"profile-*.{kind}" for kind in ("folded", "svg", "html"))  # One for each target and size.
 
@@ -95,6 +96,11 @@ def filled(table: pa.Table, schema: pa.Schema, needed: Collection[str]) -> pa.Ta
 def write(table: pa.Table, directory: Path) -> None:
     """Removes the files of an earlier run, then writes results.parquet and results.jsonl."""
     clear(directory)
+    write_rows(table, directory)
+
+
+def write_rows(table: pa.Table, directory: Path) -> None:
+    """Writes results.parquet and results.jsonl."""
     write_table(directory / "results.parquet", table)
     write_lines(directory / "results.jsonl", table.to_pylist(maps_as_pydicts="strict"))
 

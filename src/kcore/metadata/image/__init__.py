@@ -9,5 +9,6 @@ slices from a frozen copy, while the image continues to change.
   of features, security and ZkMigrationStateRecord.
 - `replay`: many records in bulk; `transactions`: records that take effect together.
 - `recorder`: records changes. `journal`: reverts them. `delta`: what changed between two offsets.
+- `table_names`, `image_tables`, `image_arrow`: the image's parts as tables by name, and as Apache Arrow.
 - `image_writer`: writes a frozen copy as a snapshot. `image_records`: the records of its small parts.
 """

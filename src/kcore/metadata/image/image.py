@@ -12,6 +12,8 @@ from typing import Any, Final
 from kcore.errors import TableError
 from kcore.metadata.image import image_brokers, image_settings, image_topics
 from kcore.metadata.image.image_state import DICTS, ImageState, restore_attribute
+from kcore.metadata.image.image_tables import ImageTable
+from kcore.metadata.image.table_names import TABLES, ArrowStream
 from kcore.metadata.table.arrays import Array
 from kcore.metadata.table.changes import KraftChanges, PartitionChanges
 from kcore.metadata.table.equality import same_partitions
@@ -98,6 +100,13 @@ class ClusterImage(ImageState):
     def _set_transaction(self, waiting: list[MetadataRecord | bytes] | None) -> None:
         self._undo(restore_attribute, "_transaction", self._transaction)
         self._transaction = waiting
+
+    def tables(self) -> Mapping[str, ArrowStream]:
+        """The image's tables by name, each an Arrow stream: partitions, topics, brokers, configs and others.
+
+        `kcore.metadata.image.image_arrow.SCHEMAS` has their columns; Spark's format "kcore.metadata" has the same.
+        """
+        return {name: ImageTable(name, self) for name in TABLES}
 
     def __eq__(self, other: object) -> bool:
         """True if both describe the same cluster; rows and offsets are not compared."""

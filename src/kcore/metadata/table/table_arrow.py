@@ -1,5 +1,6 @@
 """Converts the partition table and changes of it to Apache Arrow; brokers as ids."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import numpy.typing as npt
 from kcore.constants import NO_BROKER_ROW
 from kcore.extras import needs
 from kcore.metadata.table.partition_queries import PartitionQueries
-from kcore.types import Int8s, Int32s
+from kcore.metadata.table.topic_table import TopicTable
+from kcore.types import ZERO_UUID, Int8s, Int32s
 
 with needs("arrow"):
     import pyarrow as pa
@@ -27,6 +29,9 @@ SCHEMA = pa.schema(
         ("directories", pa.list_(pa.string())),  # One for each replica; null if the cluster has none (KIP-858).
         ("eligibleLeaderReplicas", pa.list_(pa.int32())),  # eligible leader replicas (KIP-966)
         ("lastKnownElr", pa.list_(pa.int32())),
+        ("topicId", pa.string()),  # Null for topics without ids, from before KIP-516.
+        ("addingReplicas", pa.list_(pa.int32())),
+        ("removingReplicas", pa.list_(pa.int32())),
     ]
 )
 
@@ -42,8 +47,9 @@ def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None
         used = brokers[rows] != NO_BROKER_ROW
         return pa.ListArray.from_arrays(_offsets(used), pa.array(ids[brokers[rows][used]], pa.int32()))
 
+    topics = pa.array(table.topic_row__p[rows])
     columns = [
-        pa.array(table.topics.names, pa.string()).take(pa.array(table.topic_row__p[rows])),
+        pa.array(table.topics.names, pa.string()).take(topics),
         pa.array(table.partition_index__p[rows]),
         pa.array(ids[table.leader__p[rows]], pa.int32()),
         lists(table.replicas__ps),
@@ -55,8 +61,26 @@ def partitions_as_arrow(table: PartitionQueries, start: int = 0, end: int | None
         _directories(table, rows),
         lists(table.elr__pi),
         lists(table.last_known_elr__pi),
+        topic_ids(table.topics).take(topics),
+        _moves(rows, table.adding, ids),
+        _moves(rows, table.removing, ids),
     ]
     return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def topic_ids(topics: TopicTable) -> Any:
+    """The id of each topic's row as text; null for a topic without an id, and in a free row."""
+    return pa.array([None if each == ZERO_UUID else str(each) for each in topics.ids], pa.string())
+
+
+def _moves(rows: Int32s, moves: Mapping[int, Sequence[int]], ids: Int32s) -> Any:
+    """The brokers that are added or removed, by id; the list of most partitions is empty."""
+    moving = np.intersect1d(rows, np.array([*moves], np.int32))
+    sizes = np.zeros(len(rows), np.int32)
+    sizes[np.searchsorted(rows, moving)] = [len(moves[row]) for row in moving.tolist()]
+    brokers = np.array([broker for row in moving.tolist() for broker in moves[row]], np.int32)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(ids[brokers], pa.int32()))
 
 
 def _offsets(used: npt.NDArray[np.bool_]) -> Any:

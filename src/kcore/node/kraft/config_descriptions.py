@@ -13,13 +13,13 @@ from kcore.java_hash import hash_map_order, java_int, string_hash
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.node.error_responses import message_of
-from kcore.node.kraft.broker_settings import DYNAMIC, TYPES
 from kcore.node.kraft.config_kinds import METRICS_CONFIGS, group_values
 from kcore.node.kraft.effective_configs import EffectiveConfigs
 from kcore.node.kraft.group_configs import ASSIGNOR, ASSIGNORS
 from kcore.node.kraft.node_config import NodeConfig
 from kcore.node.topic_configs import check_value, is_valid, topic_config_values
 from kcore.protocol_errors import ApiException, Errors
+from kcore.releases.broker_settings import DYNAMIC, TYPES, is_sensitive
 from kcore.releases.known import RELEASES
 from kcore.releases.settings import TopicConfig
 from kcore.schema import configs as schema
@@ -58,11 +58,6 @@ def is_dynamic(release: str, name: str) -> bool:
     if name == "advertised.listeners":
         return known.rules.advertised_listeners_are_dynamic
     return name in DYNAMIC or name in known.dynamic_broker_configs
-
-
-def is_sensitive(kind: int) -> bool:
-    """True for passwords and settings of unknown type, whose values are not sent (KafkaConfig.maybeSensitive)."""
-    return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
 
 def dynamic_settings(release: str, image: ClusterImage, name: str) -> Settings:

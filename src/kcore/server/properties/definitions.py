@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kcore.node.kraft.broker_settings import TYPES
+from kcore.releases.broker_settings import TYPES
 from kcore.releases.known import NEWEST
 from kcore.releases.settings import TopicConfig
 from kcore.schema.configs import ConfigType

@@ -1,6 +1,7 @@
 """Loads a metadata log's files as a ClusterImage: the newest snapshot, then the records after it."""
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,13 @@ import numpy as np
 from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, NewerReleaseError, StorageError, TableError
 from kcore.metadata.image.image import ClusterImage
+from kcore.metadata.image.table_names import LOG_TABLE, ArrowStream
 from kcore.metadata.newer_records import SkippedRecords, newer_records
 from kcore.storage.files import checked_path
 from kcore.storage.log.partition_folder import partition_of, segment_files
-from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of, map_file
+from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of
+from kcore.storage.raft.metadata_events import MetadataEvents
+from kcore.storage.raft.metadata_files import metadata_folder_in, segment_records
 from kcore.storage.raft.snapshot import (
     Snapshot,
     age,
@@ -21,8 +25,8 @@ from kcore.storage.raft.snapshot import (
     snapshots_in,
     why_damaged,
 )
-from kcore.wire.record_batch import RecordBatches, gap_in, missing_offsets, scan_batches
-from kcore.wire.records import Records, decode_records
+from kcore.wire.record_batch import RecordBatches, missing_offsets
+from kcore.wire.records import Records
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -32,6 +36,11 @@ class LoadedMetadata(ClusterImage):
     records: int = 0  # Number of metadata records that were read; `newer` counts those that were skipped.
     newer: SkippedRecords = field(default_factory=SkippedRecords)  # Records and levels of a newer release.
     problem: str = ""  # Why reading ended before the log's end, with `stop`.
+    path: Path = Path()  # The folder or file that was read.
+
+    def tables(self) -> Mapping[str, ArrowStream]:
+        """The image's tables by name, and `log`: the records in the files as events, read again by each read."""
+        return {**ClusterImage.tables(self), LOG_TABLE: MetadataEvents(self.path)}
 
 
 def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
@@ -68,13 +77,8 @@ def load_metadata(path: str | Path, *, stop: bool = False) -> LoadedMetadata:
     is_damaged_log = partition is None and image.problem
     if not image.records and not has_snapshot and not is_log and not is_damaged_log:
         raise StorageError(f"{path}: no metadata record is in it; {hint}")
+    image.path = path
     return image
-
-
-def metadata_folder_in(path: Path) -> Path:
-    """The metadata log's folder in `path` if `path` is a log directory that has one; otherwise `path`."""
-    folder = path / f"{METADATA_TOPIC}-0"
-    return folder if folder.is_dir() and not segment_files(path) else path
 
 
 def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMetadata, bool]:
@@ -164,22 +168,6 @@ def _newest_whole(folder: Path, stop: bool) -> tuple[list[Path], str]:
             raise StorageError(f"{snapshot}: {why}")
         damage.append(f"{snapshot} is left out: {why}")
     return [], "; ".join(damage)
-
-
-def segment_records(path: Path, base_offset: int, stop: bool) -> Records:
-    """The records of a segment; with `stop`, those before the first damage or gap: a metadata log is not compacted."""
-    try:
-        data = map_file(path)
-        batches = scan_batches(data, stop=stop)
-        gap = gap_in(batches, base_offset)
-        if gap is None:
-            return decode_records(data, batches, stop=stop)
-        if not stop:
-            raise gap.problem
-        records = decode_records(data, replace(batches.take(slice(gap.row)), end=gap.problem.offset), stop=stop)
-        return replace(records, problem=records.problem or gap.problem)
-    except DecodeError as error:
-        raise DecodeError(f"{path}: {error.message}", error.offset) from None
 
 
 def _apply_snapshot(image: LoadedMetadata, path: Path, skips: bool) -> None:

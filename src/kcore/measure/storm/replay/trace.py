@@ -19,7 +19,7 @@ from kcore.schema.structure import MetadataRecord
 from kcore.storage.files import is_there, open_reader
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import SEGMENT_NAME, base_offset_of
-from kcore.storage.raft.metadata_log import metadata_folder_in, segment_records
+from kcore.storage.raft.metadata_files import metadata_folder_in, segment_records
 from kcore.storage.raft.snapshot import SnapshotId, age, read_snapshot, snapshots_in, why_damaged
 from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 from kcore.wire.metadata_frames import decode_metadata_record

@@ -199,3 +199,8 @@ DYNAMIC: Final = frozenset(
         "replica.alter.log.dirs.io.max.bytes.per.second",
     ]
 )
+
+
+def is_sensitive(kind: int) -> bool:
+    """True for passwords and settings of unknown type, whose values are not shown (KafkaConfig.maybeSensitive)."""
+    return kind in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
