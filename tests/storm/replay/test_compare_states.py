@@ -9,10 +9,11 @@ from kcore.measure.storm.replay.compare_states import (
     end_differences,
     epochs_of,
 )
+from kcore.measure.storm.replay.initial_state import partitions_of
 from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.types import Uuid
 
 HERE, THERE = Uuid(bytes(15) + b"\7"), Uuid(bytes(15) + b"\x08")
@@ -84,6 +85,15 @@ def test_epochs_count_from_the_begin_and_are_compared() -> None:
     first = ClusterImage()
     decisions_of(first, batches(THERE, {"isr": [1, 2]}))
     assert end_differences(EndState(recorded, {}), EndState(target, epochs_of(first)), {}) == (1, [])
+
+
+def test_partitions_of_deleted_topics_are_left_out() -> None:
+    image = ClusterImage()
+    decisions_of(image, batches(HERE))
+    image.apply(TopicRecord(name="u", topic_id=THERE))
+    image.apply(PartitionRecord(partition_id=0, topic_id=THERE, replicas=[1], isr=[1], leader=1))
+    image.apply(RemoveTopicRecord(topic_id=HERE))
+    assert [str(partition) for partition, _ in partitions_of(image)] == ["u-0"]
 
 
 def test_a_missing_topic_is_named() -> None:
