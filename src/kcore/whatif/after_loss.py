@@ -1,7 +1,7 @@
 """The cluster after a loss: the state that its controller would store, for questions that follow the first one.
 
 KRaft's controller fences one broker after the other, in the order in which their sessions end. The order decides which
-of several lost brokers are in an ELR: those that left when the ISR had no more than min.insync.replicas members. With
+of several lost brokers are in an ELR: those that left the ISR with fewer members than min.insync.replicas. With
 unclean elections and reassignments it may also decide who leads. An `Outcome` decides about all lost brokers at once.
 """
 
