@@ -1,5 +1,6 @@
 """Random clusters with their tables, and the twins' decisions for them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,31 @@ class KraftScene:
         record = partition_change.change(p, self.state | {"leaving": gone}, self.rule, "configured")
         return partition_change.after(p, record)
 
+    def without_directories(self, brokers: set[int], directories: dict[int, int]) -> list[int]:
+        """The other brokers that list directories and lose all of them."""
+        listed = self.state["directories"]
+        return [each for each in IDS if each not in brokers and listed.get(each) and {*listed[each]} <= {*directories}]
+
+    def decide_in_turn(self, p: Partition, brokers: Iterable[int], directories: dict[int, int]) -> Partition:
+        """The state after handleBrokerFenced for each broker, and handleDirectoriesOffline for each other owner."""
+        state = self.state | {"active": {*self.state["active"]}, "directories": {**self.state["directories"]}}
+        for broker in brokers:
+            p = self._decide_one(p, state, broker)
+            state["active"].discard(broker)
+        for owner in dict.fromkeys(each for each in directories.values() if each not in {*brokers}):
+            lost = {each for each, broker in directories.items() if broker == owner}
+            if any(one == owner and place in lost for one, place in zip(p["replicas"], p["directories"], strict=True)):
+                p = self._decide_one(p, state, owner)
+            state["directories"][owner] = [each for each in state["directories"][owner] if each not in lost]
+        return p
+
+    def _decide_one(self, p: Partition, state: dict[str, Any], broker: int) -> Partition:
+        if broker not in p["isr"]:
+            return p
+        record = partition_change.change(p, state | {"leaving": {broker}}, self.rule, "configured")
+        after, place_of = partition_change.after(p, record), dict(zip(p["replicas"], p["directories"], strict=True))
+        return after | {"directories": [place_of[each] for each in after["replicas"]]}
+
 
 class ZooKeeperScene:
     """A random cluster of ZooKeeper mode. One broker shuts down."""
@@ -51,6 +77,10 @@ class ZooKeeperScene:
         level = level_of("3.9.1")
         settings = KraftSettings(level, unclean=Setting.by_partition(unclean), min_isr=Setting.by_partition(min_isr))
         self.cluster = Cluster(table, level, settings)
+
+    def without_directories(self, brokers: set[int], directories: dict[int, int]) -> list[int]:
+        """No broker: in ZooKeeper mode the controller knows no directories."""
+        return []
 
     def decide(self, p: Partition, gone: set[int]) -> Partition:
         """The state after onBrokerFailure."""

@@ -6,9 +6,11 @@ import pytest
 from kcore.errors import ArgumentError, TableError
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.whatif import Scenario, what_if
+from kcore.whatif.after_loss import after_loss
 from kcore.whatif.effects import KINDS
-from kcore.whatif.outcome import outcome_of
+from kcore.whatif.outcome import health_of, outcome_of
 from kcore.whatif.pairs import all_pairs
+from kcore.whatif.scenario import directories_of
 from reference import what_if as twin
 from replication.kraft_tables import directory_uuid
 from seeds import seeds
@@ -19,6 +21,7 @@ SEEDS = seeds(6, 60)
 
 def check(scene: KraftScene | ZooKeeperScene, brokers: list[int], directories: dict[int, int]) -> None:
     scenario = Scenario.of(brokers, directories=[directory_uuid(each) for each in directories])
+    brokers = [*brokers, *scene.without_directories({*brokers}, directories)]
     got = outcome_of(scene.cluster, scenario)
     counts, leaders = twin.lose(scene.partitions, scene.live, {*brokers}, directories, scene.decide)
     row = got.as_row()
@@ -26,6 +29,30 @@ def check(scene: KraftScene | ZooKeeperScene, brokers: list[int], directories: d
     assert got.leaders == leaders
     assert got.after.most_leaders == max(leaders.values(), default=0)
     assert [len(got.rows(kind)) for kind in KINDS[4:]] == [counts.get(kind, 0) for kind in KINDS[4:]]
+    check_after(scene, scenario, brokers, directories)
+
+
+def check_after(
+    scene: KraftScene | ZooKeeperScene, scenario: Scenario, brokers: list[int], directories: dict[int, int]
+) -> None:
+    """The cluster after the loss has the twin's decision for each partition, and the lost brokers are not live."""
+    found = after_loss(scene.cluster, scenario)
+    moving = {p["topic"] for p in scene.partitions if p["adding"] or p["removing"]}
+    for row, p in enumerate(scene.partitions):
+        gone = twin.gone_of(p, {*brokers}, directories)
+        if isinstance(scene, KraftScene):
+            wanted = scene.decide_in_turn(p, brokers, directories)
+        else:
+            wanted = scene.decide(p, gone) if gone else p
+        state = found.table.registration(row)
+        assert (state.leader, [*state.isr]) == (wanted["leader"], [*wanted["isr"]])
+        # A reassignment that completes may change a topic's replication factor, which caps min.insync.replicas.
+        is_plain = isinstance(scene, KraftScene) and p["topic"] not in moving
+        assert not is_plain or [*state.elr] == [*wanted["elr"]]
+    if len(brokers) == 1 and not directories:
+        assert health_of(found, found.leaders__b, found.live__b) == outcome_of(scene.cluster, scenario).after
+    assert not {*found.live_ids()} & {*brokers}
+    assert not {*directories_of(found.table)} & {*scenario.directories}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -74,6 +101,21 @@ def test_an_outcome_in_figures() -> None:
     assert asked.health.without_leader == 0, "nothing has changed"
     worst = asked.pairs().worst(1)[0]
     assert (worst["broker"], worst["other_broker"], worst["at_risk"]) == (2, 3, 2)
+
+
+def test_the_broker_that_is_fenced_last_is_in_the_elr() -> None:
+    asked = what_if(PartitionTable.from_arrays([[0, 1, 2]]), release="4.4.0", min_isr=2, elr=True)
+    for order, elr in (((1, 2), (2,)), ((2, 1), (1,))):
+        state = asked.after_loss(order).cluster.table.registration(0)
+        assert (state.leader, state.isr, state.elr) == (0, (0,), elr)
+
+
+def test_losses_follow_each_other() -> None:
+    one = what_if(four(), release="4.3.1", min_isr=1)
+    both = one.after_loss([0]).after_loss([1])
+    assert both.cluster.table.leader__p.tolist() == [2, 2, 2, 3]
+    assert both.lose([2]).new_without_leader == 2 and both.cluster.live_ids() == [2, 3]
+    assert one.health.without_leader == 0, "nothing has changed"
 
 
 def test_an_unclean_election_loses_records() -> None:

@@ -12,7 +12,7 @@ brokers replicate.
 - `pairs`: the outcomes of all pairs of brokers, from those of single brokers and of the partitions that both share.
 - `restart`: the classes of risk of each broker's restart.
 - `restart_groups`, `restart_order`, `restart_plan`: brokers that may restart together, and a rolling restart.
-- `reassignment`: the cluster after the reassignments of a file have completed.
+- `after_loss`, `reassignment`: the cluster after a loss, and after the reassignments of a file have completed.
 - `what_if`: the questions as methods of one object.
 """
 

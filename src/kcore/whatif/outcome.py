@@ -127,7 +127,7 @@ def groups_of(cluster: Cluster, losses: Losses) -> list[tuple[tuple[int, ...], I
     rows = rows_of(table, losses.brokers) if losses.brokers else np.empty(0, np.int32)
     if not losses.owner_of or table.directories__ps is None:
         return [(losses.brokers, rows)] if len(rows) else []
-    found = {each: _rows_in(cluster, each, owner) for each, owner in losses.owner_of.items()}
+    found = {each: rows_in(cluster, each, owner) for each, owner in losses.owner_of.items()}
     owners = sorted(set(losses.owner_of.values()))
     every = np.unique(np.concatenate([rows, *found.values()]))
     lost__ro = np.zeros((len(every), len(owners)), np.bool_)
@@ -139,7 +139,7 @@ def groups_of(cluster: Cluster, losses: Losses) -> list[tuple[tuple[int, ...], I
     return [(leaving, every[which == at]) for at, leaving in enumerate(gone)]
 
 
-def _rows_in(cluster: Cluster, directory: int, owner: int) -> Int32s:
+def rows_in(cluster: Cluster, directory: int, owner: int) -> Int32s:
     """The partitions whose replica on the broker is in this directory."""
     table = cluster.table
     assert table.directories__ps is not None

@@ -54,7 +54,10 @@ class Scenario:
 
 
 class Losses(NamedTuple):
-    """The rows of the brokers that are lost, and for each lost directory of another broker that broker's row."""
+    """The rows of the brokers that are lost, and for each lost directory of another broker that broker's row.
+
+    A broker that loses all its directories is lost.
+    """
 
     brokers: tuple[int, ...]
     owner_of: dict[int, int]  # By the directory's row.
@@ -72,6 +75,8 @@ def losses_of(scenario: Scenario, table: PartitionTable) -> Losses:
             raise TableError(f"no broker is in rack {rack!r}{did_you_mean(rack, known, others)}")
         rows.update(found)
     owners = {each: _owner(table, uuid) for uuid in scenario.directories for each in [_directory_row(table, uuid)]}
+    # A broker without any directory left shuts down (LogManager.handleLogDirFailure).
+    rows.update(owner for owner in owners.values() if {*brokers.directories[owner]} <= owners.keys())
     return Losses(tuple(sorted(rows)), {each: owner for each, owner in owners.items() if owner not in rows})
 
 

@@ -8,6 +8,7 @@ from kcore.metadata.table.partition_table import PartitionTable
 from kcore.types import Uuid, is_whole
 from kcore.whatif import pairs as all_of
 from kcore.whatif import restart_plan as planning
+from kcore.whatif.after_loss import after_loss
 from kcore.whatif.cluster import Cluster, check_live, cluster_of
 from kcore.whatif.outcome import Health, Outcome, health_of, outcome_of
 from kcore.whatif.pairs import PairOutcomes
@@ -80,6 +81,15 @@ class WhatIf:
         if not isinstance(brokers, Sequence) or not all(is_whole(each) for each in brokers):
             raise ArgumentError(f"brokers are a list of ids, not {brokers!r:.60}")
         return planning.may_restart_together(self.cluster, brokers)
+
+    def after_loss(
+        self, brokers: Iterable[int] = (), *, racks: Iterable[str] = (), directories: Iterable[Uuid | str] = ()
+    ) -> "WhatIf":
+        """The same questions after the loss; `cluster.table` of the result has the state of each partition.
+
+        ArgumentError for arguments of other types. TableError for what the cluster does not have.
+        """
+        return WhatIf(after_loss(self.cluster, Scenario.of(brokers, racks, directories)))
 
     def after_reassignment(self, text: str) -> "WhatIf":
         """The same questions after a reassignment has completed; `text`: JSON of kafka-reassign-partitions.

@@ -2,11 +2,18 @@
 
 from typing import Any
 
-from kcore.measure.storm.replay.compare_states import decision_differences, decisions_of, end_differences
+from kcore.measure.storm.replay.compare_states import (
+    EndState,
+    decision_differences,
+    decisions_of,
+    end_differences,
+    epochs_of,
+)
+from kcore.measure.storm.replay.initial_state import partitions_of
 from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from kcore.types import Uuid
 
 HERE, THERE = Uuid(bytes(15) + b"\7"), Uuid(bytes(15) + b"\x08")
@@ -37,7 +44,8 @@ def compared(ours: list[LogBatch], reasons: dict[str, str]) -> tuple[Any, Any]:
     theirs = batches(HERE, {"isr": [2, 3], "leader": 2})
     recorded, target = ClusterImage(), ClusterImage()
     decisions = decisions_of(recorded, theirs), decisions_of(target, ours)
-    return end_differences(recorded, target, reasons), decision_differences(*decisions, reasons)
+    ends = EndState(recorded, {}), EndState(target, {})
+    return end_differences(*ends, reasons), decision_differences(*decisions, reasons)
 
 
 def test_the_same_changes_are_the_same_under_another_topic_id() -> None:
@@ -61,7 +69,31 @@ def test_a_refusal_is_the_reason() -> None:
 
 def test_other_steps_to_the_same_end_are_named() -> None:
     (same, _), (_, [decision]) = compared(batches(THERE, {"isr": [1, 2]}, {"isr": [2, 3], "leader": 2}), {})
-    assert same == 1 and decision.reason == "the end is the same: other moments or order"
+    assert same == 0 and decision.reason == "the end is the same: other moments or order"
+
+
+def test_epochs_count_from_the_begin_and_are_compared() -> None:
+    recorded, target = ClusterImage(), ClusterImage()
+    decisions_of(recorded, batches(HERE, {"isr": [2, 3], "leader": 2}))
+    decisions_of(target, batches(THERE, {"isr": [1, 2]}, {"isr": [2, 3], "leader": 2}))
+    _, [end] = end_differences(EndState(recorded, {}), EndState(target, {}), {})
+    assert end.what == "partition epoch" and end.reason == "the same state after another number of changes"
+    [example] = end.examples
+    assert example == (
+        "t-0: leader epoch +1, partition epoch +1 recorded, leader epoch +1, partition epoch +2 replayed"
+    )
+    first = ClusterImage()
+    decisions_of(first, batches(THERE, {"isr": [1, 2]}))
+    assert end_differences(EndState(recorded, {}), EndState(target, epochs_of(first)), {}) == (1, [])
+
+
+def test_partitions_of_deleted_topics_are_left_out() -> None:
+    image = ClusterImage()
+    decisions_of(image, batches(HERE))
+    image.apply(TopicRecord(name="u", topic_id=THERE))
+    image.apply(PartitionRecord(partition_id=0, topic_id=THERE, replicas=[1], isr=[1], leader=1))
+    image.apply(RemoveTopicRecord(topic_id=HERE))
+    assert [str(partition) for partition, _ in partitions_of(image)] == ["u-0"]
 
 
 def test_a_missing_topic_is_named() -> None:

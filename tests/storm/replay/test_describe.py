@@ -9,7 +9,9 @@ from typer.testing import CliRunner, Result
 import cases
 from kcore.cli.commands import app
 from kcore.errors import PlanError
-from kcore.measure.storm.replay.recording import speed_of, time_of
+from kcore.measure.storm.replay.recording import recording_of, speed_of, time_of
+from kcore.measure.storm.replay.trace import read_trace
+from storm.replay.cut_traces import begin_at_a_snapshot
 
 SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
 ZK_DUMP = cases.DATA / "samples/zk39-scenario/1-created.zk.txt"
@@ -74,6 +76,18 @@ def test_a_log_without_its_begin_needs_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000100.log").write_bytes((folder / SEGMENT).read_bytes())
     result = run(str(tmp_path), "--describe")
     assert result.exit_code == 2 and "begins at offset 100, and no whole snapshot" in result.stderr
+
+
+def test_a_trace_may_begin_at_a_snapshot(tmp_path: Path) -> None:
+    folder = begin_at_a_snapshot(SAMPLE / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0", 131)
+    whole, rest = read_trace(SAMPLE), read_trace(folder.parent)
+    assert rest.has_snapshot and rest.start.end_offset == 131 and rest.start.topic_ids
+    known = {each.offset: each for each in whole.batches()}
+    found = [*rest.batches()]
+    assert found and found == [each for offset, each in known.items() if offset >= 131]
+    assert recording_of(whole).after.table == recording_of(rest).after.table
+    result = run(str(folder), "--describe", "--json")
+    assert result.exit_code == 0 and json.loads(result.stdout)["has_snapshot"]
 
 
 def test_a_damaged_end_is_named_and_the_rest_is_described(tmp_path: Path) -> None:

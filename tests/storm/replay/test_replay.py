@@ -1,20 +1,26 @@
 """A recorded log of a real cluster, replayed on kcore's controller by hollow brokers."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import cases
 from kcore.cli.commands import app
+from kcore.measure.report.result_files import facts_of
+from storm.replay.cut_traces import begin_at_a_snapshot
 
 SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
 
 
-def replayed(out: Path, *options: str) -> dict[str, Any]:
-    arguments = ["storm", "replay", str(SAMPLE), "--target", "kcore-kraft", "--speed", "100x", "--json"]
+def replayed(out: Path, *options: str, trace: Path = SAMPLE) -> dict[str, Any]:
+    arguments = ["storm", "replay", str(trace), "--target", "kcore-kraft", "--speed", "100x", "--json"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(out), *options])
     assert result.exit_code == 0, result.output
     [target] = json.loads(result.stdout)["targets"]
@@ -34,6 +40,36 @@ def test_the_replay_ends_as_recorded(tmp_path: Path, begin: str) -> None:
     assert not any(row["errors"] for row in rows)
     assert all(row["known_ms"] >= 0 for row in rows if row["kind"] == "topic creation")
     assert "timeline" in (tmp_path / "report.html").read_text()
+    table = pq.read_table(tmp_path / "results.parquet")
+    assert [{name: row[name] for name in rows[0]} for row in table.to_pylist()] == rows
+    assert {*table["build"].to_pylist()} == {"kcore-kraft"} and facts_of(table)["summaries"] == [target]
+
+
+@pytest.mark.long
+def test_a_trace_that_begins_at_a_snapshot_ends_as_recorded(tmp_path: Path) -> None:
+    trace = begin_at_a_snapshot(SAMPLE / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0", 131)
+    target = replayed(tmp_path / "out", trace=trace)
+    assert (target["error"], target["same_ends"], target["ends"]) == ("", 8, [])
+
+
+@pytest.mark.long
+def test_after_ctrl_c_one_line_has_what_was_replayed(tmp_path: Path) -> None:
+    arguments = ["storm", "replay", str(SAMPLE), "--target", "kcore-kraft", "--target", "b=kcore-kraft"]
+    command = [sys.executable, "-m", "kcore", *arguments, "--speed", "4x", "--out", str(tmp_path), "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "3 of" in line)  # The third event has begun.
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=120)
+    assert process.returncode == 3 and "Traceback" not in said
+    first, second = json.loads(printed)["targets"]
+    rows = (tmp_path / "results.jsonl").read_text().splitlines()
+    assert 1 <= first["events"] == len(rows) < first["planned"] and not first["is_whole"] and second["planned"] == 0
+    [line] = [each for each in said.splitlines() if each.startswith("interrupted")]
+    assert line == (
+        f"interrupted: kcore-kraft has replayed {len(rows)} of {first['planned']} events, and its end is not compared; "
+        "b has replayed nothing"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """`kcore anonymize`: writes a cluster's shape with pseudonyms in place of names, so that it can leave the company."""
 
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os.path import realpath
 from pathlib import Path
 from typing import Annotated, Final
@@ -54,10 +56,10 @@ def run(
             fail(f"{out}: OUT and {what} are the same file: give another OUT")
     try:
         document = shape_of(load_cluster(source, command_config=command_config))
-        secret = key_of(key_file)
-        shown = anonymous.anonymized(document, secret, keep_broker_ids=keep_broker_ids)
-        with whole(out) as part, part.open("w", encoding="utf-8") as file:
-            file.writelines(shape_text(shown))
+        with key_in(key_file) as secret:
+            shown = anonymous.anonymized(document, secret, keep_broker_ids=keep_broker_ids)
+            with whole(out) as part, part.open("w", encoding="utf-8") as file:
+                file.writelines(shape_text(shown))
     except (KcoreError, OSError) as error:
         fail(str(error))
     for what, text in anonymous.summary(document, shown).items():
@@ -71,13 +73,23 @@ def is_same(one: Path, other: Path) -> bool:
     return realpath(one) == realpath(other)
 
 
-def key_of(path: Path) -> bytes:
-    """The key in a file; a new one, which only the user may read, if there is no file."""
-    if not is_there(path):
-        made = secrets.token_hex(anonymous.KEY_BYTES)
-        path.touch(mode=0o600, exist_ok=False)
-        path.write_text(made + "\n", encoding="ascii")
-        return bytes.fromhex(made)
+@contextmanager
+def key_in(path: Path) -> Iterator[bytes]:
+    """Yields the key in a file, or a new one, which only the user may read. After an error a new file is removed."""
+    if is_there(path):
+        yield _read(path)
+        return
+    made = secrets.token_bytes(anonymous.KEY_BYTES)
+    path.touch(mode=0o600, exist_ok=False)
+    try:
+        path.write_text(made.hex() + "\n", encoding="ascii")
+        yield made
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> bytes:
     text = read_text(path).strip()
     try:
         found = bytes.fromhex(text)

@@ -1,6 +1,5 @@
 """`kcore storm replay`: describes a recorded metadata log, or replays it on controllers."""
 
-import json as jsons
 import signal
 from functools import partial
 from pathlib import Path
@@ -128,23 +127,21 @@ def _replay(
     try:
         replay(recording, targets, options, results, partial(print_line, progress))
     except KeyboardInterrupt:
-        progress.print("interrupted: all is stopped", soft_wrap=True)
-        is_whole = False
+        is_whole = False  # The report has a line about it.
     except (NoJavaError, TargetError) as error:
         fail(str(error))
     finally:
         signal.signal(signal.SIGTERM, handler)
     console = progress if as_json else wide_console()
     replay_report.show(console, results)
-    about = facts(before)
+    about = facts(before) | replay_report.facts_of(recording, results, options)
     with kept_whole(directory):
-        lines = "".join(jsons.dumps(row) + "\n" for row in replay_report.rows_of(results))
-        result_files.write_text(directory / "results.jsonl", lines)
+        result_files.write(result_files.with_facts(replay_report.table_of(results), about), directory)
         text = replay_report.render(recording, results, about, options.speed)
         result_files.write_text(directory / "report.html", text)
     if as_json:
         say(compact({"targets": [replay_report.summary_of(each) for each in results]}))
-    console.print(f"Results in {directory}: results.jsonl, report.html", soft_wrap=True)
+    console.print(f"Results in {directory}: results.parquet, results.jsonl, report.html", soft_wrap=True)
     if not is_whole:
         return Exit.INVALID
     return Exit.FAILED if any(each.error for each in results) else _reported(trace)

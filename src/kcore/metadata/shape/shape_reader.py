@@ -16,6 +16,7 @@ from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.directory_table import MIGRATING
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
+from kcore.metadata.topic_names import MAX_LENGTH
 from kcore.releases.known import NEWEST
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import TopicRecord
@@ -30,20 +31,30 @@ _OF_PARTITIONS: Final = {"partition", "replicas", "directories", *LISTS, *NUMBER
 
 
 def parse_shape(text: str) -> Document:
-    """The document in a text; TableError for another format, another version, or unknown keys."""
+    """The document in a text; TableError for another format or version, and for unknown or repeated keys."""
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_object)
+    except TableError:
+        raise
     except (ValueError, RecursionError) as error:
         raise TableError(f"it is not JSON: {error}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise TableError(f"it is JSON, but no shape of a cluster: 'format' is not {FORMAT!r}")
-    if document.get("version") != VERSION:
-        raise TableError(
-            f"version {document.get('version')!r:.20} of the format is unknown: this kcore reads {VERSION}"
-        )
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise TableError(f"version {version!r:.20} of the format is unknown: this kcore reads {VERSION}")
     for key in document.keys() - {*_KEYS}:
         raise TableError(f"a shape has no {key!r:.60}, only {', '.join(_KEYS)}")
     return document
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Document:
+    """A JSON object; TableError if a key occurs twice, because readers differ in the value that they take."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise TableError(f"key {next(key for key in keys if keys.count(key) > 1)!r:.60} occurs twice in one object")
+    return found
 
 
 def image_of(document: Document) -> ClusterImage:
@@ -118,6 +129,8 @@ class _Topics:
             raise TableError(f"{place}: a topic has no {min(unknown)!r:.60}")
         if not record.name:
             raise TableError(f"{place}.name: a topic has a name, and this one is empty")
+        if len(record.name) > MAX_LENGTH:
+            raise TableError(f"{place}.name: longer than {MAX_LENGTH} characters: {record.name!r:.60}")
         if record.topic_id != ZERO_UUID and record.topic_id in self._topic_ids:
             raise TableError(f"{place}: topicId {record.topic_id} is given twice")
         if record.name in self._names:
@@ -142,6 +155,7 @@ class _Topics:
         for name, lists in self._lists.items():
             usual_list = replicas if name in ("replicas", "isr") else ()
             lists.append(_integers(given, name, place) if name in given else usual_list)
+        _check_members(place, replicas, self._lists["isr"][-1], self._columns["leader"][-1])
         for name, moves in self._moves.items():
             if name in given:
                 moves[row] = _integers(given, name, place)
@@ -179,6 +193,14 @@ class _Topics:
             elr=lists["elr"] if lists["elr"].shape[1] else None,
             last_known_elr=lists["lastKnownElr"] if lists["lastKnownElr"].shape[1] else None,
         )
+
+
+def _check_members(place: str, replicas: Sequence[int], isr: Sequence[int], leader: int) -> None:
+    """TableError for an ISR or a leader outside the replicas."""
+    named = {"isr": () if isr is replicas else isr, "leader": () if leader == NO_LEADER else (leader,)}
+    for name, brokers in named.items():
+        if outside := [each for each in brokers if each not in replicas]:
+            raise TableError(f"{place}.{name}: broker {outside[0]} is none of the replicas {replicas!r:.60}")
 
 
 def _items(document: Document, name: str, before: str = "") -> Iterable[tuple[str, Document]]:

@@ -1,6 +1,6 @@
 """Compares a replay with its recording: the end state partition by partition, and the decisions on the way to it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -22,9 +22,11 @@ from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord
+from kcore.types import Uuid
 
 EXAMPLES: Final = 3
 _FIELDS: Final = ("leader", "replicas", "ISR", "ELR", "adding", "removing", "directories", "recovery state")
+_EPOCHS: Final = ("leader epoch", "partition epoch")
 
 
 @dataclass(slots=True)
@@ -48,6 +50,35 @@ class Decision(NamedTuple):
     leader: int
     isr: frozenset[int]
     replicas: tuple[int, ...]
+
+
+class Epochs(NamedTuple):
+    """The epochs of a partition, or how much they have grown since the replay's begin."""
+
+    leader: int
+    partition: int
+
+
+class EndState(NamedTuple):
+    """A cluster at the end of a recording or of a replay, and the epochs that its partitions had at the begin."""
+
+    image: ClusterImage
+    begin: Mapping[tuple[Uuid, int], Epochs]  # By topic id: a topic that is created again begins with 0.
+
+    def growth(self, partition: Partition, state: PartitionRegistration) -> Epochs:
+        """How much the partition's epochs have grown. Targets make the first state by other steps, so it counts 0."""
+        key = (self.image.topic_ids[partition.topic], partition.partition_index)
+        leader, changes = self.begin.get(key, Epochs(0, 0))
+        return Epochs(state.leader_epoch - leader, state.partition_epoch - changes)
+
+
+def epochs_of(image: ClusterImage) -> dict[tuple[Uuid, int], Epochs]:
+    """The epochs of all partitions, by topic id and partition index."""
+    ids = image.topic_ids
+    return {
+        (ids[partition.topic], partition.partition_index): Epochs(state.leader_epoch, state.partition_epoch)
+        for partition, state in partitions_of(image)
+    }
 
 
 @dataclass(slots=True, eq=False)
@@ -91,21 +122,28 @@ def _add_decision(
         states.append((decision, causes.get(partition, "another decision")))
 
 
-def end_differences(recorded: ClusterImage, target: ClusterImage, reasons: dict[str, str]) -> tuple[int, list[Group]]:
-    """How many partitions end as recorded, and the others grouped by what differs. `reasons`: by topic, if known."""
-    ours, same = dict(partitions_of(target)), 0
+def end_differences(recorded: EndState, target: EndState, reasons: dict[str, str]) -> tuple[int, list[Group]]:
+    """How many partitions end as recorded, and the others grouped by what differs. `reasons`: by topic, if known.
+
+    Epochs count from the begin. They are compared where the rest of the state is the same.
+    """
+    ours, same = dict(partitions_of(target.image)), 0
     groups: dict[tuple[str, str], Group] = {}
-    for partition, state in partitions_of(recorded):
+    for partition, state in partitions_of(recorded.image):
         mine = ours.pop(partition, None)
-        different = [] if mine is None else _different(state, mine)
+        different = [] if mine is None else _different(_FIELDS, _values(state), _values(mine))
         if mine is None:
             what, example, why = "is missing", str(partition), "the topic was not created"
         elif different:
             what, why = ", ".join(different), _reason(different, mine)
             example = f"{partition}: {_shown(state, different)} recorded, {_shown(mine, different)} replayed"
         else:
-            same += 1
-            continue
+            theirs, own = recorded.growth(partition, state), target.growth(partition, mine)
+            if theirs == own:
+                same += 1
+                continue
+            what, why = ", ".join(_different(_EPOCHS, theirs, own)), "the same state after another number of changes"
+            example = f"{partition}: {_grown(theirs)} recorded, {_grown(own)} replayed"
         reason = reasons.get(partition.topic) or why
         groups.setdefault((what, reason), Group(what, reason)).add(example)
     for extra in ours:
@@ -193,8 +231,12 @@ def _values(state: PartitionRegistration) -> tuple[object, ...]:
     )
 
 
-def _different(a: PartitionRegistration, b: PartitionRegistration) -> list[str]:
-    return [name for name, x, y in zip(_FIELDS, _values(a), _values(b), strict=True) if x != y]
+def _different(names: Sequence[str], a: Sequence[object], b: Sequence[object]) -> list[str]:
+    return [name for name, x, y in zip(names, a, b, strict=True) if x != y]
+
+
+def _grown(epochs: Epochs) -> str:
+    return ", ".join(f"{name} +{value}" for name, value in zip(_EPOCHS, epochs, strict=True))
 
 
 def _shown(state: PartitionRegistration, names: list[str]) -> str:

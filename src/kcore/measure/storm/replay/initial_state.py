@@ -22,6 +22,7 @@ from kcore.measure.storm.replay.events import (
 from kcore.measure.storm.replay.player import Player
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.table.column_list import NO_TOPIC
 from kcore.metadata.table.directory_table import RESERVED
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.metadata.table.partition_table import PartitionTable
@@ -37,9 +38,15 @@ AT_ONCE: Final = 2_000  # Partitions in one request.
 def partitions_of(image: ClusterImage) -> Iterator[tuple[Partition, PartitionRegistration]]:
     """All partitions of an image with their states."""
     table = image.table
-    for row in range(table.partition_count):
+    for row in _used_rows(table):
         state = table.state(row)
         yield Partition(state.topic, state.partition), table.registration(row)
+
+
+def _used_rows(table: PartitionTable) -> list[int]:
+    """The rows of partitions; those of deleted topics are free."""
+    rows: list[int] = np.flatnonzero(table.topic_row__p != NO_TOPIC).tolist()
+    return rows
 
 
 async def set_levels(wanted: Mapping[str, int], player: Player) -> list[str]:
@@ -175,7 +182,7 @@ async def _directories(states: dict[Partition, PartitionRegistration], player: P
 def _other_isrs(table: PartitionTable, states: dict[Partition, PartitionRegistration]) -> Int32s:
     rows = [
         row
-        for row in range(table.partition_count)
+        for row in _used_rows(table)
         if (state := states.get(_partition(table, row))) is not None
         and {*table.state(row).isr} != {*_isr(state)}
         and table.state(row).leader in _isr(state)

@@ -6,17 +6,19 @@ from html import escape as html_escape
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from kcore.measure.hollow.histograms import NOT_KNOWN
+from kcore.measure.report.build import COLUMNS
 from kcore.measure.report.report_page import fact_lists, html_table, page
 from kcore.measure.storm.replay.compare_states import Group
 from kcore.measure.storm.replay.describe import MINUTE_MS
 from kcore.measure.storm.replay.recording import Recording, text_of
-from kcore.measure.storm.replay.run_replay import EventResult, TargetReplay
+from kcore.measure.storm.replay.run_replay import EventResult, ReplayOptions, TargetReplay
 from kcore.printable import printable
 
 LATE_MS: Final = 1_000.0  # A replay falls behind if an event is done so much later than its due time.
@@ -24,6 +26,11 @@ TEXT: Final = ("event", "target", "errors", "differs", "reason", "examples", "mi
 _KINDS: Final = ("event", "target", "events", "answered p50 ms", "known p50 ms", "known p99 ms", "known max ms",
                  "late max ms", "errors")  # fmt: skip
 _MINUTES: Final = ("minute", "target", "events", "known p99 ms", "known max ms", "late max ms", "behind")
+ROW_SCHEMA: Final = pa.schema([
+    ("target", pa.string()), *COLUMNS, ("kind", pa.string()), ("time_ms", pa.int64()), ("late_ms", pa.float64()),
+    ("answered_ms", pa.float64()), ("known_ms", pa.float64()), ("errors", pa.list_(pa.string())),
+    ("deviation", pa.string()),
+])  # fmt: skip
 _GROUPS: Final = ("target", "differs", "partitions", "reason", "examples")
 _SUMMARY: Final = ("target", "events", "same ends", "other ends", "same decisions", "other decisions", "peak events/s",
                    "CPU s", "memory MB", "false fencings", "seconds")  # fmt: skip
@@ -32,7 +39,7 @@ Lines = list[Sequence[str]]
 
 def tables_of(results: Sequence[TargetReplay]) -> list[tuple[str, Sequence[str], Lines]]:
     """All tables of the report: title, head, lines."""
-    good = [each for each in results if not each.error]
+    good = [each for each in results if not each.error and each.planned]
     return [
         ("targets", _SUMMARY, [_summary(each) for each in good]),
         ("events by kind: until the last broker knew", _KINDS, _by_kind(good)),
@@ -43,9 +50,22 @@ def tables_of(results: Sequence[TargetReplay]) -> list[tuple[str, Sequence[str],
 
 
 def troubles(results: Sequence[TargetReplay]) -> list[str]:
-    """A line for each target that failed, and for each part of the first state that could not be made."""
+    """A line for each target that failed, for each part of the first state that could not be made, for Ctrl-C."""
     lines = [f"failed: {each.target}: {each.error}" for each in results if each.error]
-    return lines + [f"{each.target}: {problem}" for each in results for problem in each.problems]
+    lines += [f"{each.target}: {problem}" for each in results for problem in each.problems]
+    if any(not each.is_whole and not each.error for each in results):
+        lines.append(f"interrupted: {'; '.join(f'{each.target} {_progress(each)}' for each in results)}")
+    return lines
+
+
+def _progress(result: TargetReplay) -> str:
+    if result.error:
+        return "failed"
+    if result.is_whole:
+        return "is complete"
+    if not result.planned:
+        return "has replayed nothing"
+    return f"has replayed {len(result.events):,} of {result.planned:,} events, and its end is not compared"
 
 
 def show(console: Console, results: Sequence[TargetReplay]) -> None:
@@ -78,11 +98,24 @@ def render(recording: Recording, results: Sequence[TargetReplay], facts: dict[st
     return page("Replay", body)
 
 
-def rows_of(results: Sequence[TargetReplay]) -> Iterable[dict[str, Any]]:
-    """A row for each event on each target."""
-    for result in results:
-        for event in result.events:
-            yield {"target": result.target, **asdict(event)}
+def table_of(results: Sequence[TargetReplay]) -> pa.Table:
+    """A row for each event on each target, with the target's build."""
+    rows = [
+        {"target": result.target, **result.build.as_row(), **asdict(event)}
+        for result in results
+        for event in result.events
+    ]
+    return pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
+
+
+def facts_of(recording: Recording, results: Sequence[TargetReplay], options: ReplayOptions) -> dict[str, Any]:
+    """The facts of a run beside its rows: what was replayed and how, and the summary of each target."""
+    times = {"from": text_of(recording.from_ms), "to": text_of(recording.to_ms)}
+    return {
+        "replay": {"trace": recording.name, **times, **asdict(options)},
+        "targets": [each.target for each in results],
+        "summaries": [summary_of(each) for each in results],
+    }
 
 
 def summary_of(result: TargetReplay) -> dict[str, Any]:

@@ -22,10 +22,12 @@ from kcore.measure.report.build import Build
 from kcore.measure.storm.kraft.kraft_storm import Sizes, Storm
 from kcore.measure.storm.kraft.running_controllers import session_timeout_ms
 from kcore.measure.storm.replay.compare_states import (
+    EndState,
     Group,
     decision_differences,
     decisions_of,
     end_differences,
+    epochs_of,
 )
 from kcore.measure.storm.replay.events import Consequence, Event, NotReplayed, Registration, name_of
 from kcore.measure.storm.replay.initial_state import restore, set_levels
@@ -96,6 +98,8 @@ class TargetReplay:
     target: str
     build: Build
     error: str = ""
+    planned: int = 0  # The events to replay; 0 before the target is ready.
+    is_whole: bool = False  # Whether all events were replayed, and the ends were compared.
     events: list[EventResult] = field(default_factory=list)
     seconds: float = 0.0
     problems: list[str] = field(default_factory=list)  # How the first state or its levels differ, and why.
@@ -116,10 +120,12 @@ def replay(
     results: list[TargetReplay],
     log_line: LogLine,
 ) -> None:
-    """Replays the recording on one target after the other, and adds a result for each; a failed one has an error."""
-    for target in targets:
-        result = TargetReplay(target.name, Build(target.text))
-        results.append(result)
+    """Replays the recording on one target after the other, and adds a result for each; a failed one has an error.
+
+    After Ctrl-C the results have the events that were replayed until then.
+    """
+    results += [TargetReplay(target.name, Build(target.text)) for target in targets]
+    for target, result in zip(targets, results, strict=True):
         try:
             result.build = build_of(target, options.heap)
             lines = (f"broker.session.timeout.ms={options.session_ms}", "auto.leader.rebalance.enable=false")
@@ -186,16 +192,20 @@ class _Run:
         begin_offset = fleet.observer.end_offset
         unfenced = {each for each in recording.before.brokers if not recording.before.brokers[each].fenced}
         planned = schedule(recording.events, recording.from_ms, self.options.speed, session_ms, unfenced)
+        result.planned = len(planned)
         cpu_s = self._cpu_s()
         begun_s = time.monotonic()
-        await player.play(planned, self._progress(len(planned)))
-        await asyncio.sleep(session_ms / 1_000 + _SETTLE_S)  # Sessions of the last killed brokers end.
-        await storm.settled()
-        result.seconds = time.monotonic() - begun_s
-        if cpu_s >= 0:
-            result.controller_cpu_s = self._cpu_s() - cpu_s
-        result.false_fencings = fleet.false_fencings
-        self._compare(fleet, player, begin_offset)
+        try:
+            await player.play(planned, self._progress(len(planned)))
+            await asyncio.sleep(session_ms / 1_000 + _SETTLE_S)  # Sessions of the last killed brokers end.
+            await storm.settled()
+            result.is_whole = True
+        finally:  # Ctrl-C keeps what was measured, too.
+            result.seconds = time.monotonic() - begun_s
+            if cpu_s >= 0:
+                result.controller_cpu_s = self._cpu_s() - cpu_s
+            result.false_fencings = fleet.false_fencings
+            self._judge(fleet, player, begin_offset)
 
     def _progress(self, count: int) -> Callable[[int], None]:
         step = max(1, count // _PROGRESS)
@@ -215,7 +225,8 @@ class _Run:
         self.result.controller_rss_mb = sum(each.peak_rss_bytes for each in known) / 1e6
         return sum(each.cpu_s for each in known)
 
-    def _compare(self, fleet: Fleet, player: Player, begin_offset: int) -> None:
+    def _judge(self, fleet: Fleet, player: Player, begin_offset: int) -> None:
+        """Adds the figures of the events that are done; compares ends and decisions if all are."""
         recording, result = self.recording, self.result
         image = ClusterImage()
         batches = [*trace_of(self.target.name, decode_records(b"".join(fleet.observer.log or ()))).batches()]
@@ -223,13 +234,18 @@ class _Run:
             if batch.offset < begin_offset:
                 for offset, record in batch.records:
                     image.apply(record, offset)
+        begun = epochs_of(image)
         mine = decisions_of(image, [each for each in batches if each.offset >= begin_offset])
-        theirs = decisions_of(recording.before.copy(), recording.batches)
-        reasons = _reasons(player.played)
-        result.same_ends, result.ends = end_differences(recording.after, fleet.observer.image, reasons)
-        result.same_decisions, result.decisions = decision_differences(theirs, mine, reasons)
         result.events = _results(player, mine.events, fleet.timeline)
         result.peak_events_s = _peak(player.played)
+        if not result.is_whole:
+            return
+        theirs = decisions_of(recording.before.copy(), recording.batches)
+        reasons = _reasons(player.played)
+        recorded_end = EndState(recording.after, epochs_of(recording.before))
+        target_end = EndState(fleet.observer.image, begun)
+        result.same_ends, result.ends = end_differences(recorded_end, target_end, reasons)
+        result.same_decisions, result.decisions = decision_differences(theirs, mine, reasons)
 
 
 def _brokers_in(recording: Recording) -> dict[int, int]:
@@ -255,7 +271,10 @@ def _reasons(played: Sequence[Played]) -> dict[str, str]:
 
 
 def _results(player: Player, events: Sequence[Event], timeline: Timeline) -> list[EventResult]:
-    """The figures of each event; its records are those of the target's next event of the same kind and subject."""
+    """The figures of each event that is done.
+
+    Its records are those of the target's next event of the same kind and subject.
+    """
     offsets: dict[tuple[str, Subject], list[int]] = {}
     for event in events:
         if isinstance(cause := event.what, Consequence | NotReplayed):
@@ -268,6 +287,8 @@ def _results(player: Player, events: Sequence[Event], timeline: Timeline) -> lis
         planned = each.planned
         kind = planned.cause.kind
         ends = [own.pop(0) for each_of in subjects_of(planned.cause) if (own := offsets.get((kind, each_of)))]
+        if not each.done_ns:
+            continue
         result = EventResult(
             name_of(planned.cause),
             planned.event.time_ms,
@@ -302,5 +323,5 @@ def _last_known(
 
 def _peak(played: Sequence[Played]) -> int:
     """The most events whose answers came within one second."""
-    done = sorted(each.done_ns for each in played)
+    done = sorted(each.done_ns for each in played if each.done_ns)
     return max((at + 1 - bisect_right(done, ns - _NS) for at, ns in enumerate(done)), default=0)
