@@ -157,10 +157,10 @@ class CommittedCluster:
         self._put(key, replace(before, **changes))
 
     def clear_elr(self, offset: int, record: topics.ClearElrRecord) -> None:
-        """The partition epoch stays."""
-        for key, each in self.partitions.items():
-            if record.topic_name in ("", self.names[key[0]]):
-                self.partitions[key] = replace(each, elr=(), last_known_elr=())
+        """As TopicDelta.maybeClearElr: the epoch of each partition that has either ELR rises."""
+        for key, each in [*self.partitions.items()]:
+            if record.topic_name in ("", self.names[key[0]]) and (each.elr or each.last_known_elr):
+                self._put(key, replace(each, elr=(), last_known_elr=(), partition_epoch=each.partition_epoch + 1))
 
     def _put(self, key: PartitionId, after: Partition) -> None:
         self.happened.partitions.append((key, self.partitions.get(key), after))
