@@ -1,6 +1,11 @@
-"""Chooses the ISR changes that leaders propose: a random follower lags, and a follower that is alive catches up."""
+"""Chooses the ISR changes that leaders propose: a random follower lags, and a follower that is alive catches up.
 
-from collections.abc import Mapping
+A leader of Kafka looks at a partition at each Fetch of its followers (`Partition.maybeExpandIsr`), and at all of its
+partitions every half `replica.lag.time.max.ms` (`ReplicaManager.maybeShrinkIsr`). With faults, the world chooses
+one partition at random. Without faults, leaders look at all partitions: a random choice may miss one for long.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kcore.sim.cluster.broker_process import BrokerProcess
@@ -13,24 +18,32 @@ REMEMBERS: Final = 0.2  # The share of joins under the broker epoch that the lea
 
 
 class IsrProposals:
-    """Lets one leader look at one of its partitions at a time."""
+    """Lets leaders look at their partitions: with faults one leader at one partition, then all at all."""
 
     def __init__(self, world: RunningWorld, brokers: Mapping[int, BrokerProcess]) -> None:
         self._world, self._brokers = world, brokers
         self._seen: dict[tuple[int, PartitionId, int], int] = {}  # By leader, partition, follower: its broker epoch.
 
     def propose(self) -> None:
-        """Chooses a leader and a partition; proposes a smaller or a larger ISR if there is reason."""
+        """Proposes a smaller or a larger ISR where there is reason.
+
+        With faults, one leader looks at one partition. Without faults, each leader looks at each of its partitions.
+        """
         world = self._world
         leaders = [
             index for index, each in self._brokers.items() if each.leaderships.led and not world.machines[index].blocked
         ]
-        if not leaders:
-            return
-        index = world.random.choice(leaders)
+        if world.is_healing:
+            for index in leaders:
+                self._propose(index, [*self._brokers[index].leaderships.led])
+        elif leaders:
+            index = world.random.choice(leaders)
+            self._propose(index, [world.random.choice([*self._brokers[index].leaderships.led])])
+
+    def _propose(self, index: int, keys: Iterable[PartitionId]) -> None:
         broker = self._brokers[index]
-        key = world.random.choice([*broker.leaderships.led])
-        self._look(index, broker, key, broker.leaderships.led[key])
+        for key in keys:
+            self._look(index, broker, key, broker.leaderships.led[key])
         broker.send_proposals()
 
     def _look(self, index: int, broker: BrokerProcess, key: PartitionId, led: Led) -> None:
