@@ -195,7 +195,7 @@ def test_image_of_a_metadata_log(tmp_path: Path):
         "topic": "orders", "partition": 1, "leader": -1, "replicas": [2, 1], "isr": [], "leaderEpoch": 1,
         "partitionEpoch": 3, "controllerEpoch": 0, "leaderRecoveryState": 0,
         "directories": ["xueRyCcxPQVworBwDWciJQ", "_bmqlEAtJpgVNBAxZ0dREQ"], "eligibleLeaderReplicas": [2],
-        "lastKnownElr": [2],
+        "lastKnownElr": [2], "topicId": "I7LXX41eRDKuIrrTWkr_Ww", "addingReplicas": [], "removingReplicas": [],
     }  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
+from kcore.releases.known import RELEASES
 from kcore.sim.cluster.coverage import never_seen, pair
-from kcore.sim.cluster.options import CLUSTER_RELEASES, CONTROLLERS, OWN_FAULTS, draw
+from kcore.sim.cluster.options import CONTROLLERS, OWN_FAULTS, draw
 from kcore.sim.cluster.run_world import COMMAND, run_seed
 from kcore.sim.raft.options import FAULTS
 from kcore.sim.raft.run_world import replay_command
@@ -61,7 +62,7 @@ def test_how_to_see_it_again() -> None:
 
 def test_seeds_draw_every_kind_of_cluster() -> None:
     worlds = [draw(seed) for seed in range(400)]
-    assert {(each.controllers, each.release) for each in worlds} == set(product(CONTROLLERS, CLUSTER_RELEASES))
+    assert {(each.controllers, each.release) for each in worlds} == set(product(CONTROLLERS, RELEASES))
     assert {each.brokers for each in worlds} == {*range(3, 10)}
     assert {each.directories for each in worlds} == {1, 2, 3}
     assert {each.has_elr for each in worlds} == {each.unclean for each in worlds} == {True, False}
@@ -96,7 +97,7 @@ def test_the_command(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("--controllers", "2"), "--controllers: 2 is none of 1, 3, 5"),
-        (("--release", "4.3"), "did you mean '4.3.1'"),
+        (("--release", "4.3"), "'4.3' is none of 3.9.1"),
         (("--brokers", "2"), "greater than or equal to 3"),
     ],
 )

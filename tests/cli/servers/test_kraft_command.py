@@ -160,7 +160,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(lines: str, expected: str, v
 def test_a_release_without_rules_is_refused(command: str, tmp_path: Path) -> None:
     controller = Controller(7, tmp_path / "node", MINIMAL)
     done = CliRunner().invoke(app, [*command.split(), "-c", str(controller.configuration), "--release", "4.2.0"])
-    assert (done.exit_code, done.stderr) == (2, "kcore: --release 4.2.0: 3.9.1, 4.1.2, 4.3.1, 4.4.0\n")
+    assert (done.exit_code, done.stderr) == (2, "kcore: --release: '4.2.0' is none of 3.9.1, 4.1.2, 4.3.1, 4.4.0\n")
 
 
 def users_of(folder: Path) -> list[UserScramCredentialRecord]:

@@ -23,8 +23,8 @@ from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord
 from kcore.types import Uuid
 from kcore.whatif import WhatIf
 from kcore.whatif.scenario import directories_of
+from oracle.kraft.racked_clusters import RACKS, RackedCluster, states_of, topics
 from oracle.librdkafka_clients import WAIT_S, Client, configuration
-from oracle.racked_clusters import RACKS, RackedCluster, states_of, topics
 
 BROKERS: Final = range(1, len(RACKS) + 1)
 IS_KAFKA: Final = os.environ.get("KCORE_ORACLE_BROKERS") != "kcore"

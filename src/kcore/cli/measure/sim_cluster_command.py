@@ -7,6 +7,7 @@ import typer
 from kcore.cli.console import fail
 from kcore.cli.measure.results_folder import Overwrite
 from kcore.cli.measure.sim_command import chosen_seeds, exit_of, run
+from kcore.cli.options.release_option import check_release
 from kcore.cli.options.sim_options import (
     Brokers,
     Controllers,
@@ -22,10 +23,9 @@ from kcore.cli.options.sim_options import (
 )
 from kcore.cli.options.spark_options import Archives, Conf, settings_of
 from kcore.sim.cluster.coverage import never_seen
-from kcore.sim.cluster.options import CLUSTER_RELEASES, CONTROLLERS
+from kcore.sim.cluster.options import CONTROLLERS
 from kcore.sim.cluster.run_world import COMMAND, EVENTS, run_seed
 from kcore.sim.raft.campaign import Campaign
-from kcore.suggestions import did_you_mean
 
 
 def command(
@@ -64,7 +64,6 @@ def checked_options(controllers: int | None, brokers: int | None, release: str |
     """The options that are the same in all worlds; ends the command with exit code 2 for a value without rules."""
     if controllers is not None and controllers not in CONTROLLERS:
         fail(f"--controllers: {controllers} is none of {', '.join(map(str, CONTROLLERS))}")
-    if release is not None and release not in CLUSTER_RELEASES:
-        names = ", ".join(CLUSTER_RELEASES)
-        fail(f"--release: {release!r} is none of {names}{did_you_mean(release, CLUSTER_RELEASES)}")
+    if release is not None:
+        check_release(release)
     return {"controllers": controllers, "brokers": brokers, "release": release}

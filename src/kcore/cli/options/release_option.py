@@ -1,4 +1,4 @@
-"""The option --release of a controller and a broker of KRaft mode: the release of Kafka whose rules they follow."""
+"""The option --release: the release of Kafka whose rules a controller, a broker or a simulated cluster follows."""
 
 from typing import Annotated, Final
 
@@ -14,4 +14,4 @@ ReleaseOption = Annotated[str, typer.Option(help=f"The release of Kafka whose ru
 def check_release(release: str) -> None:
     """Ends the command for a release whose rules kcore does not have."""
     if release not in RELEASES:
-        fail(f"--release {release}: {_NAMES}")
+        fail(f"--release: {release!r} is none of {_NAMES}")

@@ -32,7 +32,8 @@ Brokers = Annotated[
     ),
 ]
 Release = Annotated[
-    str | None, typer.Option(help="3.9.1, 4.3.1 or 4.4.0, whose rules all nodes follow; default: drawn from the seed.")
+    str | None,
+    typer.Option(help="A known release of Kafka, whose rules all nodes follow; default: drawn from the seed."),
 ]
 Master = Annotated[str | None, typer.Option(help="Run on Spark, at this master URL, such as local[*].")]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes without Spark; default: one per core.")]

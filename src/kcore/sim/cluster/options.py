@@ -9,7 +9,6 @@ from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.releases.known import RELEASES
 from kcore.sim.raft import options as quorum_options
 
-CLUSTER_RELEASES: Final = ("3.9.1", "4.3.1", "4.4.0")
 CONTROLLERS: Final = (1, 3, 5)
 LEAST_BROKERS: Final = 3
 MOST_BROKERS: Final = 9
@@ -54,7 +53,7 @@ class ClusterOptions:
 def draw(seed: int, **fixed: Any) -> ClusterOptions:
     """The options of a seed. In `fixed`, controllers, brokers, release and faults replace the drawn ones."""
     random = Random(f"cluster options {seed}")
-    release = random.choice(CLUSTER_RELEASES)
+    release = random.choice([*RELEASES])
     controllers = random.choice(CONTROLLERS)
     brokers = random.randint(LEAST_BROKERS, MOST_BROKERS)
     release = fixed.get("release") or release
