@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
+from kcore.controller.kraft.admin.features import DEPENDENCIES
 from kcore.releases.known import RELEASES
 from kcore.sim.cluster.coverage import never_seen, pair
 from kcore.sim.cluster.options import CONTROLLERS, OWN_FAULTS, draw
@@ -69,6 +70,14 @@ def test_seeds_draw_every_kind_of_cluster() -> None:
     assert {fault for each in worlds for fault in each.quorum.faults} == {*FAULTS, *OWN_FAULTS}
     fixed = draw(7, controllers=1, brokers=4, release="3.9.1")
     assert (fixed.controllers, fixed.brokers, fixed.release, fixed.quorum.level) == (1, 4, "3.9.1", "3.9")
+
+
+def test_drawn_features_have_the_levels_that_they_depend_on() -> None:
+    """Kafka finalizes no feature without its dependencies, so no cluster begins with such levels."""
+    for features in (draw(seed).features for seed in range(400)):
+        for (name, level), least in DEPENDENCIES.items():
+            if features.get(name, 0) >= level:
+                assert all(features[other] >= each for other, each in least.items()), features
 
 
 def test_what_was_never_seen_is_listed() -> None:

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from kcore.constants import ELR_VERSION
+from kcore.controller.kraft.admin.features import DEPENDENCIES
 from kcore.metadata.metadata_version import FEATURE_NAME
 from kcore.releases.known import RELEASES
 from kcore.sim.raft import options as quorum_options
@@ -60,11 +61,13 @@ def draw(seed: int, **fixed: Any) -> ClusterOptions:
     newest = RELEASES[release].supported_features[FEATURE_NAME][1]
     session_ms, heartbeat_ms = random.choice(_SESSIONS)
     quorum = _quorum(seed, random, release, fixed.get("controllers") or controllers, fixed.get("brokers") or brokers)
+    metadata_version = newest if random.random() < 0.7 else random.randint(DIRECTORIES_SINCE, newest)
+    is_elr_wanted = random.random() < 0.5
     return ClusterOptions(
         quorum=replace(quorum, faults=fixed.get("faults") or quorum.faults),
         release=release,
-        metadata_version=newest if random.random() < 0.7 else random.randint(DIRECTORIES_SINCE, newest),
-        has_elr=random.random() < 0.5,
+        metadata_version=metadata_version,
+        has_elr=is_elr_wanted and _may_have_elr(release, metadata_version),
         directories=random.choice((1, 2, 3)),
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=heartbeat_ms,
@@ -74,6 +77,12 @@ def draw(seed: int, **fixed: Any) -> ClusterOptions:
         propose_every_us=random.choice((20_000, 100_000, 500_000)),
         unclean=random.random() < 0.4,
     )
+
+
+def _may_have_elr(release: str, metadata_version: int) -> bool:
+    """False if the release has ELR as a feature, and the feature depends on a higher metadata.version."""
+    least = DEPENDENCIES[ELR_VERSION, 1][FEATURE_NAME]
+    return metadata_version >= least or not RELEASES[release].rules.elr_is_a_feature
 
 
 def _quorum(seed: int, random: Random, release: str, controllers: int, brokers: int) -> quorum_options.Options:
