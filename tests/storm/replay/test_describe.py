@@ -16,6 +16,7 @@ from storm.replay.cut_traces import begin_at_a_snapshot
 SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
 ZK_DUMP = cases.DATA / "samples/zk39-scenario/1-created.zk.txt"
 OF_A_TOPIC = cases.DATA / "samples/kraft43/broker2-a/orders-1"
+DAY = cases.DATA / "traces/day44"  # Ten minutes of Kafka 4.4.0 with three brokers (tests/recorder/record_day.py).
 SEGMENT = "00000000000000000000.log"
 
 
@@ -36,6 +37,21 @@ def test_a_recorded_log_is_described() -> None:
         each["events"] for part in ("causes", "consequences", "not_replayed") for each in found[part]
     )
     assert found["not_replayed"] and all(each["why"] for each in found["not_replayed"])
+
+
+def test_a_busy_day_is_described() -> None:
+    result = run(str(DAY), "--describe", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert {each["kind"]: each["events"] for each in found["causes"]} == {
+        "directory report": 138, "ISR change": 71, "topic creation": 49, "reassignment": 31, "topic deletion": 22,
+        "registration": 20, "config change": 15, "more partitions": 15, "election": 12, "controlled shutdown": 11,
+        "missed heartbeats": 9, "directory loss": 1,
+    }  # fmt: skip
+    assert {each["kind"]: each["events"] for each in found["consequences"]} == {
+        "a broker leaves": 27, "broker unfenced": 20, "broker fenced after its shutdown": 15, "ELRs cleared": 14,
+        "a broker returns": 6,
+    }  # fmt: skip
 
 
 def test_the_tables_have_the_busiest_minutes_and_the_failures() -> None:
