@@ -67,9 +67,10 @@ class ClusterChecker(Checker):
             raise Violation("I7 BrokerEpoch", text)
         for offset, broker_id, known, after in happened.registrations:
             self._check_registration(offset, broker_id, known, after)
+        restarted = happened.restarted()
         for key, known_partition, after_partition in happened.partitions:
             if key in self._cluster.partitions:
-                self._check_transition(key, known_partition, after_partition)
+                self._check_transition(key, known_partition, after_partition, restarted)
         for key, partition in self._cluster.partitions.items():
             for invariant, text in self._broken(partition, self._kept_fenced(key, partition)):
                 raise Violation(invariant, f"{self._name(key)} at {self._cluster.end}: {text}: {partition}")
@@ -94,7 +95,9 @@ class ClusterChecker(Checker):
 
     # I6 and I9: transitions of a partition.
 
-    def _check_transition(self, key: PartitionId, before: Partition | None, after: Partition) -> None:
+    def _check_transition(
+        self, key: PartitionId, before: Partition | None, after: Partition, restarted: set[int]
+    ) -> None:
         if before is None:
             if (after.leader_epoch, after.partition_epoch) != (0, 0):
                 raise Violation("I6 PartitionEpochs", f"the new partition {self._name(key)} is {after}")
@@ -105,10 +108,11 @@ class ClusterChecker(Checker):
         if after.leader in before.isr or after.leader in before.elr:
             return
         self.world.seen["leader elected: unclean"] += 1
-        # Without eligible replicas, the last known leader may be elected (KIP-966).
         # The leader joined the ISR, which ended a reassignment: one record has both changes.
         joins = bool(before.adding or before.removing) and not (after.adding or after.removing)
-        is_last_known = not (before.isr or before.elr) and before.last_known_elr == (after.leader,)
+        # Without eligible replicas, the last known leader may be elected (KIP-966). When a broker registers after an
+        # unclean shutdown, one record removes it from the ISR and the ELR and elects (handleBrokerShutdown).
+        is_last_known = before.last_known_elr == (after.leader,) and {*before.isr, *before.elr} <= restarted
         name = self._cluster.names[key[0]]
         is_allowed = self._cluster.configs.get(name, {}).get(UNCLEAN) == "true"
         if not (joins or is_last_known or is_allowed or self._own_facts.may_be_unclean(name, self.world.now_us)):

@@ -69,6 +69,14 @@ class Happened:
     registrations: list[tuple[int, int, Broker | None, Broker]] = field(default_factory=list)  # Offset, id, and both.
     stale: list[str] = field(default_factory=list)  # Changes that name another broker epoch than the registered one.
 
+    def restarted(self) -> set[int]:
+        """The brokers that registered a new incarnation."""
+        return {
+            broker_id
+            for _, broker_id, before, after in self.registrations
+            if before is None or before.incarnation_id != after.incarnation_id
+        }
+
 
 class CommittedCluster:
     """The cluster at `end`; `happened` has the changes since the last `take`."""
