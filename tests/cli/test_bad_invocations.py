@@ -140,7 +140,7 @@ sim raft --planted all --seeds 5 | ci/sim --planted NAME|all
 sim raft --names | ci/sim --names
 sim cluster --controllers 2 | 1, 3, 5
 sim cluster --brokers 2
-sim cluster --release 4.4 | did you mean '4.4.0'
+sim cluster --release 4.4 | '4.4' is none of 3.9.1
 rivals code | did you mean 'codec'
 rivals --partitions {HUGE}
 rivals --repeat 0

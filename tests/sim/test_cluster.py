@@ -43,6 +43,7 @@ def test_a_seed_is_the_same_cluster_each_time() -> None:
     assert (once.hash, once.events, once.coverage) == (again.hash, again.events, again.coverage)
 
 
+@pytest.mark.long
 def test_the_hashing_of_strings_changes_nothing() -> None:
     """The order of a set of ids depends on it."""
     code = f"from kcore.sim.cluster.run_world import run_seed; print(run_seed(7, {EVENTS}).hash)"
@@ -115,6 +116,7 @@ def test_usage(arguments: tuple[str, ...], text: str) -> None:
     assert done.exit_code == 2 and text in done.output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_bug_is_caught_by_its_invariant(name: str) -> None:
     found = hunt(SEEDS, EVENTS, name, PLANTED, run_planted)
