@@ -1,12 +1,12 @@
 """The invariants of the committed cluster, checked for each committed batch."""
 
 from collections.abc import Collection, Iterator
-from typing import Any, Final
+from typing import Final
 
-from kcore.metadata.table.directory_table import LOST_UUID, MIGRATING_UUID, UNASSIGNED_UUID
 from kcore.raft.log.batches import split_batches
 from kcore.sim.cluster.cluster_facts import ClusterFacts
 from kcore.sim.cluster.committed_cluster import NO_LEADER, Broker, Happened, Partition, PartitionId
+from kcore.sim.cluster.misplaced_members import MisplacedMembers, is_online
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.simulated_machine import Machine
@@ -16,7 +16,6 @@ from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.records import values_of
 
 UNCLEAN: Final = "unclean.leader.election.enable"
-_UNKNOWN: Final = (UNASSIGNED_UUID, MIGRATING_UUID)  # Directories that the controller does not know yet.
 _QUIET: Final = ("NoOpRecord",)  # Records that no story tells.
 RECORDS_OF_PARTITION: Final = 4  # I14: a decision writes at most so many records for a partition, broker or topic.
 FEW: Final = 64
@@ -29,6 +28,7 @@ class ClusterChecker(Checker):
         super().__init__(world)
         self._cluster, self._own_facts = facts.cluster, facts
         self._kept: dict[PartitionId, set[int]] = {}
+        self._misplaced = MisplacedMembers(self._cluster.brokers)
 
     def after_event(self, machine: Machine) -> None:
         if self.facts.committed.end > self._cluster.end:
@@ -67,12 +67,14 @@ class ClusterChecker(Checker):
             raise Violation("I7 BrokerEpoch", text)
         for offset, broker_id, known, after in happened.registrations:
             self._check_registration(offset, broker_id, known, after)
+            self._misplaced.on_registered(broker_id, after)
         restarted = happened.restarted()
         for key, known_partition, after_partition in happened.partitions:
             if key in self._cluster.partitions:
                 self._check_transition(key, known_partition, after_partition, restarted)
         for key, partition in self._cluster.partitions.items():
-            for invariant, text in self._broken(partition, self._kept_fenced(key, partition)):
+            kept, misplaced = self._kept_fenced(key, partition), self._misplaced.allowed(key, partition)
+            for invariant, text in self._broken(partition, kept, misplaced):
                 raise Violation(invariant, f"{self._name(key)} at {self._cluster.end}: {text}: {partition}")
 
     def _name(self, key: PartitionId) -> str:
@@ -131,8 +133,13 @@ class ClusterChecker(Checker):
         self._kept[key] = fenced if partition.leader == NO_LEADER else self._kept.get(key, set()) & fenced
         return self._kept[key]
 
-    def _broken(self, partition: Partition, kept: Collection[int]) -> Iterator[tuple[str, str]]:
-        """The invariants that a partition breaks; `kept`: fenced members that its ISR may have."""
+    def _broken(
+        self, partition: Partition, kept: Collection[int], misplaced: Collection[int]
+    ) -> Iterator[tuple[str, str]]:
+        """The invariants that a partition breaks.
+
+        `kept`: fenced members that its ISR may have. `misplaced`: members that may be in an unregistered directory.
+        """
         brokers, leader = self._cluster.brokers, partition.leader
         isr, replicas = partition.isr, {*partition.replicas}
         if leader != NO_LEADER and leader not in isr:
@@ -151,15 +158,8 @@ class ClusterChecker(Checker):
             if broker is None or broker.fenced:
                 if each not in kept:
                     yield "I5 NoFencedMember", f"broker {each} is in the ISR: {broker}"
-            elif not is_online(broker, partition.directory_of(each)):
+            elif each not in misplaced and not is_online(broker, partition.directory_of(each)):
                 yield "I12 OnlineDirectory", f"broker {each} is in the ISR: {broker}"
         own = brokers.get(leader)
         if leader != NO_LEADER and (own is None or not own.is_active):
             yield "I5 LeaderIsActive", f"the leader is {own}"
-
-
-def is_online(broker: Broker, directory: Any) -> bool:
-    """Whether the replica's directory is registered, or not known yet; a broker that lists none may have any."""
-    if directory in _UNKNOWN:
-        return True
-    return directory != LOST_UUID and (not broker.directories or directory in broker.directories)

@@ -5,9 +5,9 @@ from typing import Final
 
 from kcore.broker.lifecycle.machine import BrokerState
 from kcore.raft.states import Leader
-from kcore.sim.cluster.cluster_checker import is_online
 from kcore.sim.cluster.cluster_program import ClusterProgram
 from kcore.sim.cluster.committed_cluster import NO_LEADER
+from kcore.sim.cluster.misplaced_members import is_online
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.world import World
 
@@ -78,3 +78,7 @@ def _partitions(cluster: ClusterProgram) -> Iterator[str]:
                 yield f"{name} has no leader, but {able} may lead: {partition}"
         elif partition.adding or partition.removing:
             yield f"the reassignment of {name} does not end: {partition}"
+        else:
+            for each in partition.isr:
+                if each in known.brokers and not is_online(known.brokers[each], partition.directory_of(each)):
+                    yield f"broker {each} does not assign a directory to {name}: {partition}"

@@ -6,6 +6,7 @@ import pytest
 
 from controller.kraft.broker_clusters import (
     BEGIN_MS,
+    SESSION_MS,
     a_cluster,
     a_heartbeat,
     a_registration,
@@ -14,6 +15,7 @@ from controller.kraft.broker_clusters import (
     beat,
     changes_of,
     error_of,
+    look,
     put,
     records_of,
     take_effect,
@@ -143,6 +145,40 @@ def test_a_new_incarnation_leaves_the_isr_before_it_is_registered() -> None:
     assert len(changes) == 50_000 and decision.records[0] is changes
     [record] = records_of(decision)
     assert isinstance(record, RegisterBrokerRecord) and record.broker_epoch == context.next_offset
+
+
+@pytest.mark.parametrize("release, level", [("3.9.1", 21), ("4.3.1", 21), ("4.3.1", 23)])
+def test_a_registration_before_an_overdue_fencing_leaves_no_fenced_member(release: str, level: int) -> None:
+    """After a pause of the controller, a registration may come before the check that fences the last incarnation."""
+    context = a_cluster(release=release, level=level)
+    a_topic(context, 1, [1, 2, 3])
+    late_ms = BEGIN_MS + SESSION_MS + 1
+    assert error_of(ask(context, a_registration(1, 11), late_ms - 1)) is Errors.DUPLICATE_BROKER_REGISTRATION
+    decision = take_effect(context, ask(context, a_registration(1, 11), late_ms), late_ms)
+    partition = context.image.partition("topic-1", 0)
+    assert (partition.leader, partition.isr) == (2, (2, 3))
+    *earlier, last = records_of(decision)
+    assert isinstance(last, RegisterBrokerRecord)
+    assert [each.fenced for each in earlier] == ([1] if release == "3.9.1" else []), "3.9.1 fences it first"  # type: ignore[attr-defined]
+    assert context.image.brokers[1].fenced and context.image.brokers[1].epoch == last.broker_epoch
+
+
+@pytest.mark.parametrize("release", ["3.9.1", "4.3.1"])
+def test_a_new_incarnation_leaves_an_isr_that_another_broker_leads(release: str) -> None:
+    """An ISR of brokers that were fenced together keeps them; the disk of the new incarnation may be empty."""
+    context = a_cluster(release=release, level=21)
+    a_topic(context, 1, [1, 2])
+    late_ms = BEGIN_MS + SESSION_MS + 1
+    fencing = look(context, late_ms)
+    assert fencing is not None
+    take_effect(context, fencing, late_ms)
+    decision = ask(context, a_registration(2, 22), late_ms)
+    assert len(changes_of(decision)) == (release != "3.9.1"), "in 3.9.1 an ISR without a leader stays"
+    beat(context, 1, late_ms)
+    partition = context.image.partition("topic-1", 0)
+    assert (partition.leader, partition.isr) == (1, (1, 2))
+    take_effect(context, ask(context, a_registration(2, 22, log_dirs=[uuid(9)]), late_ms), late_ms)
+    assert context.image.partition("topic-1", 0).isr == (1,)
 
 
 # A broker that restarts (departure "clean-bounce-waits").

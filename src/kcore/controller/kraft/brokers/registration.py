@@ -6,7 +6,8 @@ Source: ClusterControlManager.registerBroker and ReplicationControlManager.handl
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from kcore.constants import JAVA_BLANKS, KRAFT_VERSION, MAX_BROKERS
+from kcore.constants import JAVA_BLANKS, KRAFT_VERSION, MAX_BROKERS, NO_BROKER_ROW
+from kcore.controller.kraft.brokers import records as broker_records
 from kcore.controller.kraft.decision import Decision, Records, Versioned
 from kcore.controller.kraft.departures import CLEAN_BOUNCE_WAITS, LISTENERS, UNBOUNDED_DIRECTORIES
 from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
@@ -74,6 +75,10 @@ def _changes_for_new_incarnation(
     context: ControllerContext, request: BrokerRegistrationRequest, info: RequestInfo, row: int | None
 ) -> Iterator[Records]:
     """Changes that remove the last incarnation from ISRs, and after an unclean shutdown also from ELRs."""
+    level = context.level
+    if row is not None and level.knows_no_clean_shutdown and not level.elr_supported:
+        yield from _changes_of_3_9(context, request.broker_id, row)
+        return
     is_clean = (
         info.version >= _CLEAN_SHUTDOWN_FROM
         and row is not None
@@ -85,6 +90,25 @@ def _changes_for_new_incarnation(
         yield changes
     if settings.elr_enabled and not is_clean:
         yield from changes_of_stale(context, request.broker_id, crashed=True)
+
+
+def _changes_of_3_9(context: ControllerContext, broker_id: int, row: int) -> Iterator[Records]:
+    """The changes for a new incarnation in 3.9.1 below 4.0-IV0, where Kafka makes none.
+
+    Kafka's event queue runs an overdue fencing before any request, and Kafka fences one broker at a time. So there the
+    last incarnation is in no ISR that has a leader. Here the fencing may still be due, for example after a pause of the
+    controller. And brokers that were fenced together stay in an ISR, which another of them may lead now. The new
+    incarnation may have an empty disk, so it must leave such an ISR.
+    """
+    table = context.image.table
+    if not table.brokers.fenced__b[row]:
+        yield from broker_records.fenced(context, [broker_id])
+        return
+    held = table.index.rows(row)
+    led = held[table.leader__p[held] != NO_BROKER_ROW]
+    changes = kraft_events.brokers_fenced_among(table, context.kraft_settings(), [row], led)
+    if len(changes):
+        yield changes
 
 
 def _record(context: ControllerContext, request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
