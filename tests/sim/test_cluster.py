@@ -1,9 +1,6 @@
 """Simulated clusters: clean, the same each time, of every kind; the command; bugs that their invariants find."""
 
 import json
-import os
-import subprocess
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from kcore.sim.raft.options import FAULTS
 from kcore.sim.raft.run_world import replay_command
 from planted_cluster import PLANTED, run_planted
 from planted_raft.hunting import CAUGHT, hunt
+from sim.other_processes import hash_elsewhere
 
 EVENTS = 2_500
 SEEDS = range(1, 501)
@@ -45,16 +43,7 @@ def test_a_seed_is_the_same_cluster_each_time() -> None:
 
 @pytest.mark.long
 def test_the_hashing_of_strings_changes_nothing() -> None:
-    """The order of a set of ids depends on it."""
-    code = f"from kcore.sim.cluster.run_world import run_seed; print(run_seed(7, {EVENTS}).hash)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == run_seed(7, EVENTS).hash
+    assert hash_elsewhere("kcore.sim.cluster.run_world", 7, EVENTS) == run_seed(7, EVENTS).hash
 
 
 def test_how_to_see_it_again() -> None:

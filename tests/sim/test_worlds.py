@@ -1,14 +1,12 @@
 """Worlds as their seeds make them: clean, and the same each time."""
 
-import os
-import subprocess
-import sys
 from itertools import product
 
 import pytest
 
 from kcore.sim.raft.options import FAULTS, LEVELS, draw
 from kcore.sim.raft.run_world import replay_command, run_seed
+from sim.other_processes import hash_elsewhere
 
 EVENTS = 1_200
 
@@ -28,15 +26,7 @@ def test_a_seed_is_the_same_world_each_time() -> None:
 
 
 def test_the_hashing_of_strings_changes_nothing() -> None:
-    code = f"from kcore.sim.raft.run_world import run_seed; print(run_seed(7, {EVENTS}).hash)"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == run_seed(7, EVENTS).hash
+    assert hash_elsewhere("kcore.sim.raft.run_world", 7, EVENTS) == run_seed(7, EVENTS).hash
 
 
 def test_how_to_see_it_again() -> None:

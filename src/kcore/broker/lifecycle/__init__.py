@@ -5,7 +5,7 @@ log. From then on it sends heartbeats, each with the offset up to which it has a
 when the broker has caught up with its registration, unfences it on request, and lets it shut down when other brokers
 lead its partitions.
 
-- `registration_fields.py`: the fields of a registration, from settings.
+- `registration_fields.py`, `heartbeat_fields.py`: fields of registrations, and of heartbeats by version.
 - `machine.py`: the states and their transitions as a table, and the requests that the broker sends in each state.
 
 Invariants:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from kcore.broker.lifecycle.heartbeat_fields import fit_version
 from kcore.broker.lifecycle.machine import (
     Answered,
     BrokerLifecycle,
@@ -27,8 +28,6 @@ from kcore.server.kraft_broker.timed_requests import TimedRequests
 
 logger = logging.getLogger(__name__)
 SHUTDOWN_S: Final = 30.0  # The time-out of a controlled shutdown; Kafka waits for five minutes.
-OFFLINE_SINCE: Final = 1  # The first version of BrokerHeartbeat with offline directories.
-CORDONED_SINCE: Final = 2  # The first version with cordoned directories.
 
 
 class LifecycleTasks:
@@ -89,10 +88,7 @@ class LifecycleTasks:
         def make(choose: Choose) -> tuple[Message, int]:
             version = choose(type(request))
             if isinstance(request, BrokerHeartbeatRequest):
-                if version < CORDONED_SINCE:
-                    request.cordoned_log_dirs = None
-                if version < OFFLINE_SINCE:
-                    request.offline_log_dirs = []
+                fit_version(request, version)
             return request, version
 
         self.requests.send(make, self.machine.config.heartbeat_interval_ms / 1000)

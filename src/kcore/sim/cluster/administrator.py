@@ -26,6 +26,10 @@ MOST_TOPICS: Final = 6
 MOST_PARTITIONS: Final = 5  # Each topic grows to this number.
 MOST_REPLICAS: Final = 4  # Each partition has at most so many.
 TIMEOUT_MS: Final = 3_000
+WEIGHTS: Final = {  # How often each action is chosen, beside the others.
+    **{"create": 8, "delete": 2, "grow": 2, "reassign": 6, "cancel": 1, "elect preferred": 3, "elect unclean": 1},
+    **{"min.insync.replicas": 2, "unclean election": 1, "unregister": 0.3},
+}
 ELSEWHERE: Final = 0.1  # The share of requests to a controller that may not be active.
 
 
@@ -44,7 +48,7 @@ class Administrator:
         self._world, self._options, self._facts, self._exchanges = world, options, facts, exchanges
         self._active = active
         self._brokers = range(options.controllers, options.controllers + options.brokers)
-        self.actions: dict[str, Callable[[], Message | None]] = {
+        self._actions: dict[str, Callable[[], Message | None]] = {
             "create": self._create,
             "delete": self._delete,
             "grow": self._grow,
@@ -56,15 +60,14 @@ class Administrator:
             "unclean election": self._unclean,
             "unregister": self._unregister,
         }
-        self._weights = [8, 2, 2, 6, 1, 3, 1, 2, 1, 0.3]
 
     def act(self) -> None:
         """Chooses an action, and sends its request."""
         world = self._world
         if world.is_healing:
             return
-        [name] = world.random.choices([*self.actions], self._weights)
-        request = self.actions[name]()
+        [name] = world.random.choices([*WEIGHTS], [*WEIGHTS.values()])
+        request = self._actions[name]()
         controllers = world.machines[: self._options.controllers]
         machine = self._active() if world.dice() >= ELSEWHERE else world.random.choice(controllers)
         if request is None or machine is None:

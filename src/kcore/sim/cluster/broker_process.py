@@ -12,6 +12,7 @@ from kcore.broker.directories.failures import DirectoryFailures
 from kcore.broker.directories.found import settle_found
 from kcore.broker.directories.outputs import CreateReplica, DeleteFuture, DropSource, HeartbeatNow, ShutDown
 from kcore.broker.lifecycle import machine as lifecycle
+from kcore.broker.lifecycle.heartbeat_fields import fit_version
 from kcore.broker.lifecycle.machine import BrokerLifecycle, BrokerState, LifecycleConfig
 from kcore.broker.lifecycle.registration_fields import features_of
 from kcore.broker.metadata_delta.loader import ImageChanged, MetadataLoader, ReadSnapshotSlice
@@ -34,7 +35,6 @@ from kcore.sim.raft.simulated_machine import Machine
 from kcore.types import Uuid
 
 ANSWER_MS: Final = 2_000  # The time-out of AlterPartition and of assignments.
-CORDONED_SINCE: Final = 2  # The first version of BrokerHeartbeat with cordoned directories.
 
 
 class BrokerProcess:
@@ -57,8 +57,7 @@ class BrokerProcess:
         online = disks.online
         self.failures = DirectoryFailures(online, len(disks.directories))
         self.placements = ImagePlacements(self.loader.image, machine.index)
-        jitter = lambda: 0.98 + 0.04 * self._random.random()  # noqa: E731
-        self.directories = BrokerDirectories(machine.index, self.failures, self.placements, jitter)
+        self.directories = BrokerDirectories(machine.index, self.failures, self.placements, self._jitter)
         self.lifecycle = BrokerLifecycle(self._config(online), lambda: self.loader.end_offset - 1, self.failures)
         self.leaderships = Leaderships(machine.index)
         self._found = disks.found()
@@ -79,6 +78,9 @@ class BrokerProcess:
             previous_broker_epoch=previous_epoch,
             heartbeat_interval_ms=options.heartbeat_interval_ms,
         )
+
+    def _jitter(self) -> float:
+        return 0.98 + 0.04 * self._random.random()
 
     @property
     def broker_epoch(self) -> int:
@@ -115,8 +117,8 @@ class BrokerProcess:
     def _send(self, request: Message, timeout_ms: int, on_answer: Callable[[Any], None]) -> None:
         """Sends a request to the controller that this broker's node knows; without one, there is no answer."""
         leader_id = self._machine.node.leader_id
-        if isinstance(request, BrokerHeartbeatRequest) and self._exchanges.version_of(request) < CORDONED_SINCE:
-            request.cordoned_log_dirs = None
+        if isinstance(request, BrokerHeartbeatRequest):
+            fit_version(request, self._exchanges.version_of(request))
         if leader_id < 0:
             self._events.after_us(timeout_ms * 1000, lambda: on_answer(None), "there is no controller")
             return

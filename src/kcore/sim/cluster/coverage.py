@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Final, Protocol
 
+from kcore.sim.cluster.administrator import WEIGHTS
 from kcore.sim.cluster.cluster_facts import ClusterFacts
 from kcore.sim.cluster.options import OWN_FAULTS
 from kcore.sim.raft.options import FAULTS
@@ -15,10 +16,6 @@ STATES: Final = (
     "a controlled shutdown",
     "a reassignment",
     "no leader",
-)
-ACTIONS: Final = (
-    *("create", "delete", "grow", "reassign", "cancel", "elect preferred", "elect unclean"),
-    *("min.insync.replicas", "unclean election", "unregister"),
 )
 BROKER_STATES: Final = ("RECOVERY", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN", "SHUTTING_DOWN")
 OTHERS: Final = (
@@ -59,7 +56,7 @@ def never_seen(seen: Collection[str]) -> list[str]:
     """The faults in each state, the administrator's actions, and the states of brokers that `seen` lacks."""
     every = [
         *(pair(fault, state) for fault in (*FAULTS, *OWN_FAULTS) for state in STATES),
-        *(f"administrator: {name}" for name in ACTIONS),
+        *(f"administrator: {name}" for name in WEIGHTS),
         *(f"broker: {name}" for name in BROKER_STATES),
         *OTHERS,
     ]
