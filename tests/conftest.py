@@ -2,6 +2,7 @@
 the golden and decision tests alone, on other recorded files."""
 
 import gc
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
     config.addinivalue_line("markers", LONG)
     config.pluginmanager.register(Leftovers())
-    if not hasattr(config, "workerinput") and (is_quick(config) or config.getoption("all")):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # A script's background jobs, and the programs they start.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    runs_all = (is_quick(config) or config.getoption("all")) and not config.option.collectonly
+    if runs_all and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(config, "quick" if is_quick(config) else "all"))
     if directory := config.getoption("--cases"):
         cases.directory = Path(directory).resolve()

@@ -8,9 +8,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
+import signal
 import pytest
 
-def test_quick() -> None: ...
+def test_quick() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 @pytest.mark.long
 def test_long() -> None: ...
@@ -30,7 +32,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ran(project: Path, *arguments: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    """The output of a run in the background of a script, whose shell ignores SIGINT: tests interrupt programs."""
+    background = "trap '' INT; exec \"$@\""
+    command = ["sh", "-c", background, "sh", sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

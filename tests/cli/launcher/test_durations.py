@@ -47,6 +47,11 @@ def test_it_estimates_then_knows_and_names_the_slowest_files(project: Path, argu
     assert ", as the last time here" in run(project, *arguments)
 
 
+def test_tests_that_are_only_listed_are_no_run(project: Path) -> None:
+    assert "will take" not in run(project, "--collect-only")
+    assert not (project / ".pytest_cache/v" / KEY).exists()
+
+
 def test_a_run_of_named_tests_says_neither(project: Path) -> None:
     printed = run(project, "tests/test_1.py")
     assert "will take" not in printed and "slowest files" not in printed
