@@ -101,6 +101,16 @@ def test_a_truncation_drops_what_waits_and_never_what_is_committed() -> None:
         ours._truncate(1, 4)
 
 
+def test_a_new_leaders_batches_replace_those_that_its_predecessor_did_not_commit() -> None:
+    """The broker that brings them had not read the old ones, so no broker truncates before they are committed."""
+    ours, sought = observer()
+    ours.read(batch(0, 2) + batch(2, 3) + batch(3, 4), 2)
+    ours.read(batch(2, 3, epoch=2) + batch(3, 5, epoch=2), 5)
+    assert (ours.end_offset, ours.partitions, sought) == (5, 2, [])
+    assert (ours.committed_of(1), ours.committed_of(2)) == (2, 5)
+    ours._truncate(1, 2)  # Another broker truncates now.
+
+
 def test_a_broker_may_truncate_its_log_when_another_has_read_on_in_the_new_epoch() -> None:
     """Some brokers had fetched offset 3 of epoch 1, which was not committed; the new leader has it in epoch 2."""
     ours, sought = observer()

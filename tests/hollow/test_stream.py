@@ -117,6 +117,22 @@ async def test_batches_that_another_broker_has_read_are_dropped_unread(size: int
 
 
 @story
+async def test_a_new_leaders_batch_replaces_one_that_its_predecessor_did_not_commit() -> None:
+    """The broker that reads the new leader first has not read the old batch: no truncation comes before."""
+    known, lost, new = batch(0, 3), batch(3, 2), [batch(3, 1, epoch=4), batch(4, 5_000, epoch=5)]
+    old, late = answer(known, lost, high_watermark=3), answer(known, *new, high_watermark=5_004)
+    async with fetching(in_turn(says(old), says(late), says(answer(known, lost, batch(5, 9_000))))) as (watched, port):
+        await until(lambda: watched.loop.position(0)[0] == 5)
+        row = another(watched, port)
+        await until(lambda: watched.loop.position(row)[:2] == (5_004, 5))
+        behind = another(watched, port)  # The old leader goes on: nothing of it is taken.
+        await until(lambda: watched.loop.position(behind)[:2] == (9_005, 3))
+        await until(lambda: len(watched.bytes) >= len(known + lost) + sum(map(len, new)))
+        assert watched.bytes == b"".join([known, lost, *new])
+        assert seen(watched) == [[0, 2, 3], [3, 4, 2], [3, 3, 1], [4, 5_003, 5_000]]
+
+
+@story
 async def test_a_connection_that_ends_in_dropped_bytes_begins_again_at_the_last_whole_batch() -> None:
     known = [batch(0, 10), batch(10, 20_000)]
     whole = answer(*known)

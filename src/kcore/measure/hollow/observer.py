@@ -10,6 +10,7 @@ import numpy as np
 from kcore._ext import hollow as kernel
 from kcore.errors import TargetError
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.timeline import not_replaced
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.newer_records import check_records
@@ -25,7 +26,7 @@ from kcore.server.quorum_node.snapshot_pieces import SnapshotPieces
 from kcore.types import Int32s, Int64s
 from kcore.wire.codec import decode_from
 from kcore.wire.metadata_frames import decode_metadata_record, frame_columns
-from kcore.wire.record_batch import gap_in, scan_batches
+from kcore.wire.record_batch import RecordBatches, gap_in, scan_batches
 from kcore.wire.records import Records, decode_records
 
 _MOST_WAITING: Final = 256 << 20  # The limit of fetched bytes whose commit the observer waits for.
@@ -69,12 +70,24 @@ class Observer:
             raise TargetError(f"more than {_MOST_WAITING:,} bytes of the leader's log are not committed")
         if not self._waiting or committed <= self.end_offset:
             return
-        found = scan_batches(self._waiting, check_crc=False, stop=True)
+        found = self._found()
         count = int(np.searchsorted(found.last_offset, committed))
         end = int(found.position[count]) if count < len(found) else found.end
         ready, self._waiting = self._waiting[:end], self._waiting[end:]
         if ready:
             self.on_committed(ready, int(found.last_offset[count - 1]) + 1)
+
+    def _found(self) -> RecordBatches:
+        """The waiting batches, without those that a new leader has replaced."""
+        found = scan_batches(self._waiting, check_crc=False, stop=True)
+        wanted = not_replaced(found.base_offset)
+        if not wanted.all():
+            ends = [*found.position[1:].tolist(), found.end]
+            rows = zip(found.position.tolist(), ends, wanted.tolist(), strict=True)
+            kept = b"".join(self._waiting[begin:end] for begin, end, is_wanted in rows if is_wanted)
+            self._waiting = kept + self._waiting[found.end :]
+            found = scan_batches(self._waiting, check_crc=False, stop=True)
+        return found
 
     # The methods of `kcore.raft.state_machine.StateMachine`.
 
@@ -186,7 +199,7 @@ class Observer:
         committed = self.committed_of(epoch)
         if end_offset < committed:
             raise TargetError(f"the log was truncated to {end_offset}, below the committed offset {committed}")
-        found = scan_batches(self._waiting, check_crc=False, stop=True)
+        found = self._found()
         keep = int(np.searchsorted(found.last_offset, end_offset))
         if keep < len(found) and found.partition_leader_epoch[keep] <= epoch:
             self._waiting = self._waiting[: int(found.position[keep])]

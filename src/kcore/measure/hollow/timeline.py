@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kcore.types import Int64s
+from kcore.types import Bools, Int64s
 
 # The loop reports batches and arrivals as rows of so many int64, the last of which is a time.
 BATCH: Final = 6  # base offset, last offset, records, bytes, append time in ms, time of the first arrival in ns
@@ -58,6 +58,7 @@ class Timeline:
     def batches(self, from_offset: int, end_offset: int | None = None) -> Batches:
         """The batches with records from `from_offset` on and before `end_offset`."""
         rows = _joined(self._batches, BATCH)
+        rows = rows[not_replaced(rows[:, 0])]
         wanted = rows[:, 1] >= from_offset
         if end_offset is not None:
             wanted &= rows[:, 0] < end_offset
@@ -85,6 +86,12 @@ class Timeline:
         """Drops the batches and arrivals seen so far when a scenario begins."""
         self._batches.clear()
         self._arrivals.clear()
+
+
+def not_replaced(base_offsets__t: Int64s) -> Bools:
+    """False for a batch if a later one begins at or before its offset: a new leader's, in place of uncommitted ones."""
+    least_after__t = np.minimum.accumulate(np.append(base_offsets__t[1:], np.iinfo(np.int64).max)[::-1])[::-1]
+    return base_offsets__t < least_after__t[: len(base_offsets__t)]
 
 
 def _joined(parts: list[npt.NDArray[np.int64]], width: int) -> Any:
