@@ -40,7 +40,9 @@ def ran(project: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("arguments", [[], ["-n", "2"]], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    "arguments", [[], pytest.param(["-n", "2"], marks=pytest.mark.long)], ids=["one process", "workers"]
+)
 def test_long_tests_are_left_out_where_nothing_is_named_and_counted_once(project: Path, arguments: list[str]) -> None:
     out = ran(project, *arguments)
     assert "1 passed" in out

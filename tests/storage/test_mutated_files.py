@@ -179,7 +179,7 @@ def test_nodes_of_changed_files(node_directory: Path, tmp_path: Path):
     dice, ended = random.Random(23), 0
     files = sorted(path.relative_to(node_directory) for path in node_directory.rglob("*") if path.is_file())
     assert len(files) > 15
-    for number in range(2 * MUTATIONS):
+    for number in range(MUTATIONS):
         path, name = tmp_path / str(number), dice.choice(files)
         shutil.copytree(node_directory, path)
         data = mutated((path / name).read_bytes(), dice)
@@ -202,7 +202,7 @@ def test_brokers_of_changed_files(tmp_path: Path):
     fill_broker(tmp_path / "whole")
     dice, offline = random.Random(23), 0
     files = sorted(path.relative_to(tmp_path / "whole") for path in (tmp_path / "whole").rglob("*") if path.is_file())
-    for number in range(2 * MUTATIONS):
+    for number in range(MUTATIONS):
         path, name = tmp_path / str(number), dice.choice(files)
         shutil.copytree(tmp_path / "whole", path)
         data = mutated((path / name).read_bytes(), dice)
