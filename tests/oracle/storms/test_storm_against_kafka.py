@@ -123,6 +123,7 @@ async def play(processes: ControllerQuorum) -> StormRun:
                 tables[name] = storm.table.copy()
         await storm.settled()
         folders = [node.folder / LOG for node in processes.nodes]
+        await on_all_disks(storm, folders)
         storm_run = StormRun(
             len(processes.nodes),
             outcomes,
@@ -141,6 +142,14 @@ async def play(processes: ControllerQuorum) -> StormRun:
 async def registered_again(storm: Storm, before: dict[int, RegisterControllerRecord]) -> None:
     """Until the controller that was killed has registered as a new incarnation: its record is the last of all."""
     await storm.until("it to register", lambda: dict(storm.fleet.observer.image.controllers) != before)
+
+
+async def on_all_disks(storm: Storm, folders: list[Path]) -> None:
+    """Until each log has what the hollow brokers know: on a busy machine, a standby fetches later than they do."""
+    known = storm.fleet.observer.end_offset
+    await storm.until(
+        "the controllers' disks", lambda: all(records_on_disk(folder)[0].max() >= known - 1 for folder in folders)
+    )
 
 
 def records_on_disk(folder: Path) -> tuple[Int64s, list[str]]:
