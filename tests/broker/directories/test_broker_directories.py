@@ -18,6 +18,7 @@ from kcore.protocol_errors import Errors
 from kcore.schema.log_dirs import AssignReplicasToDirsResponse
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
+from kcore.types import Uuid
 
 BROKER = 1
 KEY = ("topic-1", 0)
@@ -88,6 +89,18 @@ def test_below_3_7_iv2_no_replica_is_queued() -> None:
     made.queue.is_supported = True
     made.catch_up([*image], 0)
     assert asked(made.next_request(1_000)) == {p(0): A, p(1): A}
+
+
+@pytest.mark.parametrize("known", [UNASSIGNED_UUID, B, MIGRATING_UUID])
+def test_a_directory_that_fails_before_its_replica_was_reported_is_reported(known: Uuid) -> None:
+    """The last process did not report A, and A fails before this process compares its replicas with the image."""
+    image = Image({p(0): known})
+    made = directories(image)
+    made.on_found(p(0), FoundReplica(A, None))
+    made.on_directory_failed(A, 0)
+    made.catch_up([p(0)], 0)
+    assert asked(made.next_request(0)) == {p(0): A}
+    assert not any(isinstance(each, CreateReplica) for each in made.take_outputs())
 
 
 @pytest.mark.covers("C12")

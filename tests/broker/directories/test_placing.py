@@ -107,9 +107,20 @@ def test_a_future_replica_whose_source_is_gone_becomes_the_current_one(offline: 
 def test_replicas_of_a_dead_directory_are_not_made_anew_elsewhere(assigned: Uuid) -> None:
     """KAFKA-16234; a topic that is created again has another id, of which this broker has nothing (KAFKA-16157)."""
     dead = case_of(assigned, ONLINE, None, None, has_offline=True, is_failed=True)
-    assert decide(dead).actions == (WITHHOLD,)
+    assert decide(dead).actions in ((WITHHOLD,), (ASSIGN,))
     created_again = case_of(UNASSIGNED_UUID, ONLINE, None, None, has_offline=True)
     assert decide(created_again).actions == (SOMEWHERE, ASSIGN)
+
+
+@pytest.mark.parametrize("assigned", [UNASSIGNED_UUID, A, MIGRATING_UUID])
+def test_the_controller_learns_of_a_failed_replica_that_it_has_elsewhere(assigned: Uuid) -> None:
+    """Otherwise it may let the replica lead: spec/AssignReplicasToDirs.tla, ControllerUpdatesLeadership."""
+    assert decide(case_of(assigned, ONLINE, None, None, has_offline=True, is_failed=True)).actions == (ASSIGN,)
+
+
+@pytest.mark.parametrize("assigned", [GONE, LOST_UUID])
+def test_the_controller_knows_that_a_replica_in_an_unknown_directory_is_offline(assigned: Uuid) -> None:
+    assert decide(case_of(assigned, ONLINE, None, None, has_offline=True, is_failed=True)).actions == (WITHHOLD,)
 
 
 def can_be(case: Case) -> bool:

@@ -5,6 +5,9 @@ table adds three situations that KIP-858 does not describe: a future replica wit
 replicas in a directory that failed in this process. Each row cites the case that it follows. A new replica without a
 directory gets the directory that an administrator has chosen, or the least used directory.
 
+One departure from Kafka: if a replica's directory has failed and the metadata log has another directory that looks
+online, the broker sends the failed one. Kafka sends nothing, and the controller may let the offline replica lead.
+
 Source: "Broker catch-up" of KIP-858; Partition.createLogInAssignedDirectoryId, ReplicaManager.getOrCreatePartition and
 maybeUpdateTopicAssignment, LogManager.recoverAbandonedFutureLogs and nextLogDirs of 4.3.1.
 """
@@ -84,6 +87,7 @@ class Row(NamedTuple):
 
 _UNASSIGNED, _ONLINE, _UNKNOWN = (Assigned.UNASSIGNED,), (Assigned.ONLINE,), (Assigned.UNKNOWN,)
 _MIGRATING: Final = (Assigned.MIGRATING,)
+_SEEMS_ONLINE: Final = (Assigned.UNASSIGNED, Assigned.ONLINE, Assigned.MIGRATING)
 _NONE, _THERE, _ELSEWHERE = (Current.NONE,), (Current.ASSIGNED,), (Current.ELSEWHERE,)
 _NO_FUTURE, _FUTURE_THERE, _FUTURE = (Future.NONE,), (Future.ASSIGNED,), (Future.ELSEWHERE,)
 _EITHER, _ALL_UP, _SOME_OFFLINE = (False, True), (False,), (True,)
@@ -102,6 +106,7 @@ ONLINE_ELSEWHERE: Final = "KIP-858 catch-up online, elsewhere"
 UNKNOWN_OFFLINE: Final = "KIP-858 catch-up unknown, some offline"
 UNKNOWN_ALL_UP: Final = "KIP-858 catch-up unknown, none offline"
 MIGRATION: Final = "KIP-858 migration 7"
+UNREPORTED: Final = "KIP-858 failure, the controller is in sync"
 
 ROWS: Final = (
     Row(_UNASSIGNED, _ELSEWHERE, _NO_FUTURE, _EITHER, (Action.ASSIGN,), UNASSIGNED_EXISTS),
@@ -132,8 +137,10 @@ ROWS: Final = (
     Row(_MIGRATING, _NONE, _NO_FUTURE + _FUTURE, _SOME_OFFLINE, _WITHHOLD, MIGRATION),
     Row(_MIGRATING, _NONE, _NO_FUTURE, _ALL_UP, _CREATE_AND_ASSIGN, MIGRATION),
     Row(_MIGRATING, _NONE, _FUTURE, _ALL_UP, _PROMOTE_AND_ASSIGN, MIGRATION),
-    # Replicas of a directory that failed in this process are not created in another directory (KAFKA-16234).
-    Row((*Assigned,), (Current.FAILED,), (*Future,), _SOME_OFFLINE, _WITHHOLD, UNKNOWN_OFFLINE),
+    # Replicas of a directory that failed in this process are not created in another directory (KAFKA-16234). If the
+    # metadata log has a directory that looks online, the controller must learn the failed one, or this broker may lead.
+    Row(_SEEMS_ONLINE, (Current.FAILED,), (*Future,), _SOME_OFFLINE, (Action.ASSIGN,), UNREPORTED),
+    Row(_UNKNOWN, (Current.FAILED,), (*Future,), _SOME_OFFLINE, _WITHHOLD, UNKNOWN_OFFLINE),
 )
 
 TABLE: Final[dict[Case, Row]] = {case: row for row in ROWS for case in row.cases()}
