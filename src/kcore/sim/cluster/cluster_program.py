@@ -34,7 +34,7 @@ class ClusterProgram:
     def __init__(self, world: RunningWorld, options: ClusterOptions) -> None:
         self._world, self.options = world, options
         self.facts, self.controllers, self.brokers = (
-            ClusterFacts(has_elr=options.has_elr),
+            ClusterFacts(has_elr=options.elr_in_effect),
             dict[int, ControllerProcess](),
             dict[int, BrokerProcess](),
         )
