@@ -1,12 +1,13 @@
 """`kcore sim cluster`: reads the options, simulates clusters, and returns an exit code."""
 
+from functools import partial
 from typing import Any
 
 import typer
 
 from kcore.cli.console import fail
 from kcore.cli.measure.results_folder import Overwrite
-from kcore.cli.measure.sim_command import chosen_seeds, exit_of, run
+from kcore.cli.measure.sim_command import chosen_seeds, exit_of, print_missing, run
 from kcore.cli.options.release_option import check_release
 from kcore.cli.options.sim_options import (
     Brokers,
@@ -18,6 +19,7 @@ from kcore.cli.options.sim_options import (
     Out,
     Processes,
     Release,
+    RequireCoverage,
     Seed,
     Seeds,
 )
@@ -43,6 +45,7 @@ def command(
     conf: Conf = None,
     archives: Archives = None,
     json: Json = False,
+    require_coverage: RequireCoverage = False,
 ) -> None:
     """Simulate controllers, brokers and their directories under faults; check the invariants of the cluster.
 
@@ -52,12 +55,15 @@ def command(
 
     Ctrl-C ends the command early; it prints and writes the finished seeds.
 
-    Exit code: 0 all invariants held, 1 one was broken, 2 usage, 3 seeds are missing.
+    Exit code: 0 all invariants held, 1 one was broken or required coverage is missing, 2 usage, 3 seeds are missing.
     """
     fixed = checked_options(controllers, brokers, release)
-    campaign = Campaign(chosen_seeds(seeds, first_seed, seed), events, fixed, run_seed, COMMAND, never_seen)
+    chosen, wanted = chosen_seeds(seeds, first_seed, seed), partial(never_seen, release=release)
+    campaign = Campaign(chosen, events, fixed, run_seed, COMMAND, wanted)
     spark = settings_of(master, conf, archives) if master else None
-    raise typer.Exit(exit_of(run(campaign, spark, processes, out, json, overwrite=overwrite)))
+    found = run(campaign, spark, processes, out, json, overwrite=overwrite)
+    missing = print_missing(campaign, found, json) if require_coverage else ()
+    raise typer.Exit(exit_of(found, missing))
 
 
 def checked_options(controllers: int | None, brokers: int | None, release: str | None) -> dict[str, Any]:

@@ -39,4 +39,8 @@ Master = Annotated[str | None, typer.Option(help="Run on Spark, at this master U
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes without Spark; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/sim-<time>.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON line per seed on stdout, all else on stderr.")]
+RequireCoverage = Annotated[
+    bool,
+    typer.Option("--require-coverage", help="Fail if some fault, state, action or record was never seen; list these."),
+]
 Planted = Annotated[bool, typer.Option("--planted", "--names", hidden=True, callback=_refuse_planted)]
