@@ -43,4 +43,12 @@ RequireCoverage = Annotated[
     bool,
     typer.Option("--require-coverage", help="Fail if some fault, state, action or record was never seen; list these."),
 ]
+Shrink = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="SEED", help="Find few faults and requests after which this seed still fails."),
+]
+Steps = Annotated[
+    str | None,
+    typer.Option(metavar="N,...", help="With --seed: perform only these faults and requests, which --shrink prints."),
+]
 Planted = Annotated[bool, typer.Option("--planted", "--names", hidden=True, callback=_refuse_planted)]

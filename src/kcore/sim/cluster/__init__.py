@@ -5,6 +5,7 @@ production KraftController. The observers run a broker's production code up to i
 lifecycle, the log directories and the queue of AlterPartition. A model of leaders decides which follower has caught up.
 
 - `run_world`, `options`: run one seed; the options of a cluster, drawn from its seed
+- `schedule`, `shrinking`: the faults and requests as numbered steps; fewer of them for a failing seed
 - `cluster_program`: what the quorum's nodes run, and when the checks run
 - `controller_process`, `broker_process`: one process each; `process_events`, `exchanges`: their timers and requests
 - `broker_disks`, `leaderships`, `isr_proposals`: directories that outlive processes; led partitions and their ISRs
