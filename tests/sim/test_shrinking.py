@@ -92,6 +92,18 @@ def test_a_failing_seed_shrinks_and_its_steps_replay_it() -> None:
     assert (again.outcome.hash, again.steps) == (found.outcome.hash, found.steps)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [("elections-are-unclean", 1), ("images-miss-controlled-shutdowns", 1), ("leaders-stay-on-lost-directories", 4)],
+)
+def test_bugs_of_other_kinds_shrink_to_less_than_half(name: str, seed: int) -> None:
+    whole = run_planted_steps(seed, EVENTS, planted=name)
+    found = shrink(seed, EVENTS, run_planted_steps, planted=name)
+    assert found is not None and found.outcome.invariant == whole.outcome.invariant == PLANTED[name].invariant
+    assert len(found.steps) * 2 <= len(whole.steps)
+
+
 def test_a_seed_that_holds_has_nothing_to_shrink() -> None:
     done = kcore("--shrink", "3", "--events", "300", "--controllers", "1", "--brokers", "3")
     assert done.exit_code == 0 and "all invariants hold in 300 events" in done.output
