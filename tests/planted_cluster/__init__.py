@@ -19,7 +19,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.replication.kraft_changes import Setting
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord
-from kcore.sim.cluster.run_world import run_seed
+from kcore.sim.cluster.run_world import Shrunk, run_steps
 from kcore.sim.raft.run_world import Outcome
 from planted_raft import PLANTED as RAFT
 from planted_raft import PlantedBug, planting
@@ -52,9 +52,14 @@ NEEDS: Final[dict[str, dict[str, Any]]] = {
 
 def run_planted(seed: int, events: int, *, planted: str, **fixed: Any) -> Outcome:
     """As `run_seed`, with the bug named `planted` in the code of a small cluster."""
+    return run_planted_steps(seed, events, planted=planted, **fixed).outcome
+
+
+def run_planted_steps(seed: int, events: int, *, planted: str, **fixed: Any) -> Shrunk:
+    """As `run_steps`, with the bug named `planted` in the code of a small cluster."""
     size = SMALL | NEEDS.get(planted, {})
     with planting(planted, PLANTED):
-        return run_seed(seed, events, **size | fixed)
+        return run_steps(seed, events, **size | fixed)
 
 
 @cluster_bug("I5 NoFencedMember")

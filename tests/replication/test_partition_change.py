@@ -175,3 +175,26 @@ def test_java_orders_the_elr_by_hash() -> None:
 def test_an_election_that_there_is_not(election: str, level: str) -> None:
     with pytest.raises(LevelError):
         change(partition(), {1}, level, election=election)
+
+
+@pytest.mark.parametrize("removed_restarts", (False, True))
+def test_a_removed_replica_in_the_elr_keeps_the_last_known_leader_from_leading(removed_restarts: bool) -> None:
+    """As in Kafka: the last known leader leads only if the ELR is empty, and no removed replica may lead.
+
+    Source: PartitionChangeBuilder.maybePopulateTargetElr, isValidNewLeader and canElectLastKnownLeader.
+    """
+    state = partition(replicas=(3, 1), isr=(1, 3), removing_replicas=(1,))
+    rules = KraftRules(level_of("4.3.1"), elr_enabled=True, min_isr=2)
+    steps: list[tuple[Targets, set[int]]] = [
+        (Targets(isr=(1, 3)), {1, 3}),  # The reassignment completes.
+        (Targets(isr=()), {1}),  # Broker 3 is fenced.
+        (Targets(unclean_shutdown=(3,)), {1}),  # Its next incarnation registers.
+        (Targets(), {1, 3}),  # It is unfenced.
+    ]
+    if removed_restarts:
+        steps.append((Targets(unclean_shutdown=(1,)), {3}))
+    for targets, active in steps:
+        change = partition_change(state, rules, may_lead=active.__contains__, targets=targets)
+        state = state if change is None else change.applied_to(state)
+    assert (state.replicas, state.elr) == ((3,), () if removed_restarts else (1,))
+    assert state.leader == (3 if removed_restarts else -1)

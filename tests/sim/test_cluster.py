@@ -8,13 +8,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kcore.cli.commands import app
+from kcore.cli.measure import sim_cluster_command
 from kcore.controller.kraft.admin.features import DEPENDENCIES
 from kcore.releases.known import RELEASES
-from kcore.sim.cluster.coverage import never_seen, pair
+from kcore.sim.cluster.coverage import CANNOT_BE, STATES, never_seen, pair
 from kcore.sim.cluster.options import CONTROLLERS, OWN_FAULTS, draw
 from kcore.sim.cluster.run_world import COMMAND, run_seed
 from kcore.sim.raft.options import FAULTS
-from kcore.sim.raft.run_world import replay_command
+from kcore.sim.raft.run_world import Outcome, replay_command
 from planted_cluster import PLANTED, run_planted
 from planted_raft.hunting import CAUGHT, hunt
 from sim.other_processes import hash_elsewhere
@@ -75,6 +76,37 @@ def test_what_was_never_seen_is_listed() -> None:
     name = pair("bounce", "a reassignment")
     assert name in every and "administrator: reassign" in every
     assert [*set(every) - {*never_seen({name})}] == [name]
+
+
+def test_all_faults_must_meet_all_states() -> None:
+    pairs = [name for name in never_seen(()) if ", in state: " in name]
+    assert pairs == [pair(fault, state) for fault in (*FAULTS, *OWN_FAULTS) for state in STATES]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_release_excludes_the_records_that_it_does_not_write(release: str) -> None:
+    """Without a fixed release a campaign must see them all."""
+    excluded = {*never_seen(())} - {*never_seen((), release)}
+    assert excluded == {"record: ClearElrRecord" if release == "3.9.1" else "record: ZkMigrationStateRecord"}
+    assert excluded <= {*CANNOT_BE}
+
+
+def test_missing_coverage_fails_a_campaign_that_requires_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line a missing name; without the option the report has the names, and the exit code is 0."""
+    options = ("--seed", "1", "--events", "50", "--brokers", "3", "--controllers", "1", "--release", "4.3.1")
+    name = pair("bounce", "a reassignment")
+
+    def outcome(seed: int, events: int, **fixed: object) -> Outcome:
+        seen = dict.fromkeys(set(never_seen((), "4.3.1")) - {name}, 1)
+        return Outcome(seed, events, 1, 1.0, "", 1, 0, 1, 1, coverage=seen)
+
+    monkeypatch.setattr(sim_cluster_command, "run_seed", outcome)
+    assert kcore(*options).exit_code == 0
+    failed = kcore(*options, "--require-coverage")
+    assert failed.exit_code == 1
+    assert [line for line in failed.output.splitlines() if "never seen" in line] == [f"never seen: {name}"]
+    monkeypatch.setattr(sim_cluster_command, "never_seen", lambda seen, release: [])
+    assert kcore(*options, "--require-coverage").exit_code == 0
 
 
 def test_the_command(tmp_path: Path) -> None:

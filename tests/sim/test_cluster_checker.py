@@ -92,3 +92,50 @@ def test_after_a_registration_of_the_same_incarnation_the_last_known_leader_must
     cluster = leaderless([1], last_known=3)
     with pytest.raises(Violation, match="I9 CleanLeader"):
         cluster.commit(elected(3), cluster.registers(1, 1))
+
+
+def led(**lists: list[int]) -> Committed:
+    """Three unfenced brokers, and a partition of brokers 1 and 2 that broker 1 leads; its lists, if given."""
+    cluster = Committed()
+    cluster.commit(*(cluster.registers(each, 1) for each in REPLICAS))
+    replicas = lists.get("replicas", [1, 2])
+    partition = s.PartitionRecord(partition_id=0, topic_id=TOPIC, replicas=replicas, isr=[1, 2], leader=1)
+    partition.directories = [DIRECTORY] * len(replicas)
+    partition.leader_epoch = partition.partition_epoch = 0
+    partition.removing_replicas, partition.adding_replicas = lists.get("removing", []), lists.get("adding", [])
+    cluster.commit((s.TopicRecord(name="t", topic_id=TOPIC), 0), (partition, 2))
+    return cluster
+
+
+def test_a_broker_from_nowhere_is_not_eligible() -> None:
+    change = s.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=[1])
+    change.eligible_leader_replicas = [3]
+    with pytest.raises(Violation, match=r"I5 ElrOfIsr.*brokers \[3\] join the ELR"):
+        led().commit((change, 2))
+
+
+def test_a_replica_does_not_go_before_its_reassignment_ends() -> None:
+    change = s.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=[1], replicas=[3, 1], removing_replicas=[1])
+    change.directories = [DIRECTORY] * 2
+    with pytest.raises(Violation, match=r"I5 IsrInReplicas.*replicas \[2\] go"):
+        led(replicas=[3, 1, 2], removing=[1, 2], adding=[3]).commit((change, 2))
+
+
+@pytest.mark.parametrize(("removing", "is_allowed"), [([1, 2], True), ([2], False)])
+def test_a_replica_joins_and_leads_only_if_the_leader_is_removed(removing: list[int], is_allowed: bool) -> None:
+    left = [3, *({1, 2} - {*removing})]
+    change = s.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=left, replicas=left, leader=3)
+    change.removing_replicas, change.adding_replicas, change.directories = [], [], [DIRECTORY] * len(left)
+    cluster = led(replicas=[3, 1, 2], removing=removing, adding=[3])
+    with nullcontext() if is_allowed else pytest.raises(Violation, match="I9 CleanLeader"):
+        cluster.commit((change, 2))
+
+
+def test_a_fenced_broker_leaves_an_isr_without_a_leader() -> None:
+    """Its other member is alive: only the last members stay."""
+    cluster = led()
+    change = s.PartitionChangeRecord(partition_id=0, topic_id=TOPIC, leader=-1)
+    epoch = cluster.registers(1, 1)[0].broker_epoch
+    fence = s.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1)
+    with pytest.raises(Violation, match="I5 NoFencedMember"):
+        cluster.commit((change, 2), (fence, 0))

@@ -81,11 +81,19 @@ def command(
     raise typer.Exit(exit_of(run(campaign, spark, processes, out, json, overwrite=overwrite)))
 
 
-def exit_of(found: Found) -> Exit:
-    """The exit code of a run."""
+def exit_of(found: Found, missing: Sequence[str] = ()) -> Exit:
+    """The exit code of a run. `missing`: required events that no world has seen."""
     if found.is_partial:
         return Exit.INVALID
-    return Exit.FAILED if _failed(found.rows) else Exit.GOOD
+    return Exit.FAILED if _failed(found.rows) or missing else Exit.GOOD
+
+
+def print_missing(campaign: Campaign, found: Found, as_json: bool) -> list[str]:
+    """Prints a line for each event that no world has seen, on stderr if stdout has JSON; returns their names."""
+    missing = campaign.missing(counted(row["coverage"] for row in found.rows)[0])
+    for name in missing:
+        say(f"never seen: {name}", err=as_json)
+    return missing
 
 
 def chosen_seeds(seeds: int, first_seed: int, seed: int | None) -> range:

@@ -39,4 +39,16 @@ Master = Annotated[str | None, typer.Option(help="Run on Spark, at this master U
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes without Spark; default: one per core.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/sim-<time>.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON line per seed on stdout, all else on stderr.")]
+RequireCoverage = Annotated[
+    bool,
+    typer.Option("--require-coverage", help="Fail if some fault, state, action or record was never seen; list these."),
+]
+Shrink = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="SEED", help="Find few faults and requests after which this seed still fails."),
+]
+Steps = Annotated[
+    str | None,
+    typer.Option(metavar="N,...", help="With --seed: perform only these faults and requests, which --shrink prints."),
+]
 Planted = Annotated[bool, typer.Option("--planted", "--names", hidden=True, callback=_refuse_planted)]

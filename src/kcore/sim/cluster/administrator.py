@@ -17,6 +17,7 @@ from kcore.schema.structure import Message
 from kcore.sim.cluster.cluster_facts import ClusterFacts
 from kcore.sim.cluster.exchanges import Exchanges
 from kcore.sim.cluster.options import ClusterOptions
+from kcore.sim.cluster.schedule import Schedule
 from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine
 from kcore.sim.raft.story import short
@@ -43,10 +44,11 @@ class Administrator:
         facts: ClusterFacts,
         exchanges: Exchanges,
         active: Callable[[], Machine | None],
+        schedule: Schedule,
     ) -> None:
-        """`active()`: the machine of an active controller."""
+        """`active()`: the machine of an active controller; `schedule` performs each request."""
         self._world, self._options, self._facts, self._exchanges = world, options, facts, exchanges
-        self._active = active
+        self._active, self._schedule = active, schedule
         self._brokers = range(options.controllers, options.controllers + options.brokers)
         self._actions: dict[str, Callable[[], Message | None]] = {
             "create": self._create,
@@ -72,8 +74,12 @@ class Administrator:
         machine = self._active() if world.dice() >= ELSEWHERE else world.random.choice(controllers)
         if request is None or machine is None:
             return
-        world.seen[f"administrator: {name}"] += 1
-        world.notes(lambda: f"administrator: {name}: {short(request)}")
+        text = lambda: f"administrator: {name}: {short(request)}"  # noqa: E731
+        self._schedule.take(world, text, lambda: self._request(name, text, machine, request))
+
+    def _request(self, name: str, text: Callable[[], str], machine: Machine, request: Message) -> None:
+        self._world.seen[f"administrator: {name}"] += 1
+        self._world.notes(text)
         self._exchanges.send(None, machine, request, TIMEOUT_MS, self._answered)
 
     def _answered(self, response: Any) -> None:

@@ -3,10 +3,13 @@
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from kcore.constants import MIN_ISR
 from kcore.raft.log.batches import split_batches
 from kcore.sim.cluster.cluster_facts import ClusterFacts
 from kcore.sim.cluster.committed_cluster import NO_LEADER, Broker, Happened, Partition, PartitionId
+from kcore.sim.cluster.fenced_members import FencedMembers
 from kcore.sim.cluster.misplaced_members import MisplacedMembers, is_online
+from kcore.sim.cluster.partition_changes import leads_as_it_joins, wrong_eligible, wrong_replicas
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft.checkers.base import Checker
 from kcore.sim.raft.simulated_machine import Machine
@@ -27,7 +30,7 @@ class ClusterChecker(Checker):
     def __init__(self, world: WorldState, facts: ClusterFacts) -> None:
         super().__init__(world)
         self._cluster, self._own_facts = facts.cluster, facts
-        self._kept: dict[PartitionId, set[int]] = {}
+        self._fenced = FencedMembers(self._cluster.brokers, has_elr=facts.has_elr)
         self._misplaced = MisplacedMembers(self._cluster.brokers)
 
     def after_event(self, machine: Machine) -> None:
@@ -69,11 +72,17 @@ class ClusterChecker(Checker):
             self._check_registration(offset, broker_id, known, after)
             self._misplaced.on_registered(broker_id, after)
         restarted = happened.restarted()
+        factors = self._factors(happened)
         for key, known_partition, after_partition in happened.partitions:
-            if key in self._cluster.partitions:
-                self._check_transition(key, known_partition, after_partition, restarted)
+            if key not in self._cluster.partitions:
+                continue
+            if known_partition is None:
+                self._check_new(key, after_partition)
+            else:
+                self._check_lists(key, known_partition, after_partition, factors)
+                self._check_leader(key, known_partition, after_partition, restarted)
         for key, partition in self._cluster.partitions.items():
-            kept, misplaced = self._kept_fenced(key, partition), self._misplaced.allowed(key, partition)
+            kept, misplaced = self._fenced.allowed(key, partition), self._misplaced.allowed(key, partition)
             for invariant, text in self._broken(partition, kept, misplaced):
                 raise Violation(invariant, f"{self._name(key)} at {self._cluster.end}: {text}: {partition}")
 
@@ -95,43 +104,58 @@ class ClusterChecker(Checker):
             raise Violation("I7 BrokerEpoch", f"after epoch {last}: {text}")
         epochs[broker_id] = after.epoch
 
-    # I6 and I9: transitions of a partition.
+    # I5, I6 and I9: changes of a partition.
 
-    def _check_transition(
-        self, key: PartitionId, before: Partition | None, after: Partition, restarted: set[int]
+    def _check_new(self, key: PartitionId, after: Partition) -> None:
+        if (after.leader_epoch, after.partition_epoch) != (0, 0):
+            raise Violation("I6 PartitionEpochs", f"the new partition {self._name(key)} is {after}")
+
+    def _factors(self, happened: Happened) -> dict[PartitionId, int]:
+        """By partition that changes in this batch: its number of replicas before. The changes are decided there."""
+        factors: dict[PartitionId, int] = {}
+        for key, known, _ in happened.partitions:
+            if known is not None:
+                factors.setdefault(key, len(known.replicas))
+        return factors
+
+    def _check_lists(
+        self, key: PartitionId, before: Partition, after: Partition, factors: dict[PartitionId, int]
     ) -> None:
-        if before is None:
-            if (after.leader_epoch, after.partition_epoch) != (0, 0):
-                raise Violation("I6 PartitionEpochs", f"the new partition {self._name(key)} is {after}")
-            return
-        if after.leader == before.leader or after.leader == NO_LEADER:
+        """Replicas go only at the end of a reassignment, and the ELR has only members of the last ISR and ELR."""
+        topic, first = key[0], self._cluster.partitions.get((key[0], 0))
+        configured = int(self._cluster.configs.get(self._cluster.names[topic], {}).get(MIN_ISR, "1"))
+        # ReplicationControlManager.getTopicEffectiveMinIsr: at most the replication factor of partition 0.
+        factor = factors.get((topic, 0), len(first.replicas) if first else 0)
+        changed = f"{self._name(key)} at {self._cluster.end}: {before} becomes {after}"
+        if text := wrong_replicas(before, after):
+            raise Violation("I5 IsrInReplicas", f"{text}: {changed}")
+        if text := wrong_eligible(before, after, min(configured, factor)):
+            raise Violation("I5 ElrOfIsr", f"{text}: {changed}")
+
+    def _check_leader(self, key: PartitionId, before: Partition, after: Partition, restarted: set[int]) -> None:
+        if after.leader in (before.leader, NO_LEADER):
             return
         self.world.seen["leader elected"] += 1
         if after.leader in before.isr or after.leader in before.elr:
             return
         self.world.seen["leader elected: unclean"] += 1
-        # The leader joined the ISR, which ended a reassignment: one record has both changes.
-        joins = bool(before.adding or before.removing) and not (after.adding or after.removing)
+        if leads_as_it_joins(before, after, lambda each: self._may_lead(each, after)):
+            self.world.seen["leader elected: it joins as a reassignment ends"] += 1
+            return
         # Without eligible replicas, the last known leader may be elected (KIP-966). When a broker registers after an
         # unclean shutdown, one record removes it from the ISR and the ELR and elects (handleBrokerShutdown).
         is_last_known = before.last_known_elr == (after.leader,) and {*before.isr, *before.elr} <= restarted
         name = self._cluster.names[key[0]]
         is_allowed = self._cluster.configs.get(name, {}).get(UNCLEAN) == "true"
-        if not (joins or is_last_known or is_allowed or self._own_facts.may_be_unclean(name, self.world.now_us)):
+        if not (is_last_known or is_allowed or self._own_facts.may_be_unclean(name, self.world.now_us)):
             raise Violation("I9 CleanLeader", f"{self._name(key)} at {self._cluster.end}: {before} becomes {after}")
 
+    def _may_lead(self, broker_id: int, partition: Partition) -> bool:
+        """Whether the broker is an acceptable leader (LeaderAcceptor)."""
+        broker = self._cluster.brokers.get(broker_id)
+        return broker is not None and broker.is_active and is_online(broker, partition.directory_of(broker_id))
+
     # I5 and I12: the state of a partition.
-
-    def _kept_fenced(self, key: PartitionId, partition: Partition) -> Collection[int]:
-        """The fenced members that an ISR may have.
-
-        If all members are fenced together, the ISR stays, so that any of them may lead when it returns. The others are
-        then fenced members until the new leader, or their own new registration, removes them.
-        """
-        brokers = self._cluster.brokers
-        fenced = {each for each in partition.isr if each not in brokers or brokers[each].fenced}
-        self._kept[key] = fenced if partition.leader == NO_LEADER else self._kept.get(key, set()) & fenced
-        return self._kept[key]
 
     def _broken(
         self, partition: Partition, kept: Collection[int], misplaced: Collection[int]
@@ -144,7 +168,7 @@ class ClusterChecker(Checker):
         isr, replicas = partition.isr, {*partition.replicas}
         if leader != NO_LEADER and leader not in isr:
             yield "I5 LeaderInIsr", "the leader is not in the ISR"
-        # The ELR is not checked: PartitionChangeBuilder adds a removed replica to the ELR of a small ISR.
+        # `wrong_eligible` checks the ELR, which may have a removed replica.
         if not {*isr, *partition.adding, *partition.removing} <= replicas:
             yield "I5 IsrInReplicas", "a list names a broker that is no replica"
         if {*isr} & {*partition.elr}:
@@ -153,11 +177,13 @@ class ClusterChecker(Checker):
             yield "I5 IsrNotEmpty", "the ISR is empty"
         if len(partition.directories) != len(partition.replicas):
             yield "I5 DirectoriesOfReplicas", "not one directory for each replica"
-        for each in isr if leader != NO_LEADER else ():
+        for each in isr:
             broker = brokers.get(each)
             if broker is None or broker.fenced:
                 if each not in kept:
                     yield "I5 NoFencedMember", f"broker {each} is in the ISR: {broker}"
+            elif leader == NO_LEADER:
+                continue
             elif each not in misplaced and not is_online(broker, partition.directory_of(each)):
                 yield "I12 OnlineDirectory", f"broker {each} is in the ISR: {broker}"
         own = brokers.get(leader)

@@ -19,6 +19,7 @@ from kcore.sim.cluster.exchanges import Arrival, Exchanges
 from kcore.sim.cluster.image_checks import differences
 from kcore.sim.cluster.isr_proposals import IsrProposals
 from kcore.sim.cluster.options import ClusterOptions
+from kcore.sim.cluster.schedule import Schedule
 from kcore.sim.cluster.snapshots import SnapshotWriting
 from kcore.sim.kernel.violation import Violation
 from kcore.sim.raft import clients, crash_points, faults, processes
@@ -31,17 +32,18 @@ LONGEST_ANSWER_US: Final = 30_000_000  # I13: a controller that runs answers a r
 class ClusterProgram:
     """The processes of a cluster, its administrator, and its checks."""
 
-    def __init__(self, world: RunningWorld, options: ClusterOptions) -> None:
-        self._world, self.options = world, options
+    def __init__(self, world: RunningWorld, options: ClusterOptions, schedule: Schedule) -> None:
+        """`schedule` performs the faults and the administrator's requests."""
+        self._world, self.options, self._schedule = world, options, schedule
         self.facts, self.controllers, self.brokers = (
-            ClusterFacts(has_elr=options.has_elr),
+            ClusterFacts(has_elr=options.elr_in_effect),
             dict[int, ControllerProcess](),
             dict[int, BrokerProcess](),
         )
         self._answers = AnswerChecks(self.facts)
         self.exchanges = Exchanges(world, options.release, self._serve, self._answers.on_answer)
         self.disks: dict[int, BrokerDisks] = {}
-        self._administrator = Administrator(world, options, self.facts, self.exchanges, self.active)
+        self._administrator = Administrator(world, options, self.facts, self.exchanges, self.active, schedule)
         self._proposals = IsrProposals(world, self.brokers)
         self._audited = 0
         self.checkers: tuple[NewChecker, ...] = (partial(ClusterChecker, facts=self.facts),)
@@ -54,6 +56,9 @@ class ClusterProgram:
         return {name: partial(self._fault, name, do) for name, do in every.items()}
 
     def _fault(self, name: str, do: Callable[[], None]) -> None:
+        self._schedule.take(self._world, lambda: f"fault: {name}", partial(self._perform_fault, name, do))
+
+    def _perform_fault(self, name: str, do: Callable[[], None]) -> None:
         seen = self._world.seen
         before, states = seen[f"fault: {name}"], states_of(self)
         do()

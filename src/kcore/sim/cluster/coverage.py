@@ -1,8 +1,15 @@
-"""Counts what happened in simulated clusters, and lists what a campaign should have seen and has not."""
+"""Counts what happened in simulated clusters, and lists what a campaign should have seen and has not.
 
-from collections.abc import Collection
+Every fault can meet every state of STATES, so a campaign must see all pairs. No fault waits for the end of a state. A
+raft leader can resign before its controller is active. Records that some releases do not write are in CANNOT_BE, each
+with its reason.
+"""
+
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol
 
+from kcore.releases.known import RELEASES
+from kcore.releases.rules import Rules
 from kcore.sim.cluster.administrator import WEIGHTS
 from kcore.sim.cluster.cluster_facts import ClusterFacts
 from kcore.sim.cluster.options import OWN_FAULTS
@@ -20,8 +27,25 @@ STATES: Final = (
 BROKER_STATES: Final = ("RECOVERY", "RUNNING", "PENDING_CONTROLLED_SHUTDOWN", "SHUTTING_DOWN")
 OTHERS: Final = (
     *("ISR change: joins", "ISR change: leaves", "leader elected", "leader elected: unclean", "image compared"),
-    *("snapshot made", "log start moved", "broker stops: a directory failed"),
+    *("leader elected: it joins as a reassignment ends", "snapshot made", "log start moved"),
+    "broker stops: a directory failed",
 )
+RECORDS: Final = (
+    *("BeginTransactionRecord", "EndTransactionRecord", "FeatureLevelRecord", "ZkMigrationStateRecord", "ConfigRecord"),
+    *("RegisterBrokerRecord", "BrokerRegistrationChangeRecord", "UnregisterBrokerRecord", "ClearElrRecord"),
+    *("TopicRecord", "RemoveTopicRecord", "PartitionRecord", "PartitionChangeRecord"),
+)
+CANNOT_BE: Final[Mapping[str, tuple[Callable[[Rules], bool], str]]] = {
+    # By name: which rules of a release exclude it, and why.
+    "record: ClearElrRecord": (
+        lambda rules: not rules.elr_is_a_feature,
+        "without the feature, ELR needs a metadata.version above the newest one of the release (KIP-966)",
+    ),
+    "record: ZkMigrationStateRecord": (
+        lambda rules: not rules.migrates_from_zookeeper,
+        "Kafka 4.0 removed the migration from ZooKeeper",
+    ),
+}
 
 
 class Cluster(Protocol):
@@ -52,12 +76,20 @@ def pair(fault: str, state: str) -> str:
     return f"fault: {fault}, in state: {state}"
 
 
-def never_seen(seen: Collection[str]) -> list[str]:
-    """The faults in each state, the administrator's actions, and the states of brokers that `seen` lacks."""
+def never_seen(seen: Collection[str], release: str | None = None) -> list[str]:
+    """The names that `seen` lacks although worlds can have them.
+
+    Names are the faults in each state, the administrator's actions, the states of brokers, records and other events.
+    `release`: the release of all worlds; None if each world draws its own.
+    """
     every = [
         *(pair(fault, state) for fault in (*FAULTS, *OWN_FAULTS) for state in STATES),
         *(f"administrator: {name}" for name in WEIGHTS),
         *(f"broker: {name}" for name in BROKER_STATES),
+        *(f"record: {name}" for name in RECORDS),
         *OTHERS,
     ]
-    return [name for name in every if name not in seen]
+    excluded = set[str]()
+    if release is not None:
+        excluded.update(name for name, (is_excluded, _) in CANNOT_BE.items() if is_excluded(RELEASES[release].rules))
+    return [name for name in every if name not in seen and name not in excluded]

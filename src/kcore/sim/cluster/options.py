@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.admin.features import DEPENDENCIES
-from kcore.metadata.metadata_version import FEATURE_NAME
+from kcore.metadata.metadata_version import FEATURE_NAME, MetadataVersion
 from kcore.releases.known import RELEASES
 from kcore.sim.raft import options as quorum_options
 
@@ -26,7 +26,7 @@ class ClusterOptions:
     quorum: quorum_options.Options  # The controllers are its voters, the brokers its observers.
     release: str  # The release whose rules all nodes follow.
     metadata_version: int  # The level of the bootstrap records.
-    has_elr: bool  # Whether partitions have eligible leader replicas (KIP-966).
+    has_elr: bool  # Whether eligible leader replicas are switched on (KIP-966).
     directories: int  # The most log directories of a broker.
     session_timeout_ms: int  # broker.session.timeout.ms
     heartbeat_interval_ms: int  # broker.heartbeat.interval.ms
@@ -43,6 +43,11 @@ class ClusterOptions:
     @property
     def brokers(self) -> int:
         return self.quorum.observers
+
+    @property
+    def elr_in_effect(self) -> bool:
+        """Whether partitions have eligible leader replicas: 3.9.1 ignores its setting below 4.0-IV0."""
+        return self.has_elr and MetadataVersion.of_level(self.metadata_version, self.release).elr_supported
 
     @property
     def features(self) -> dict[str, int]:
