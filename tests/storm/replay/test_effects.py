@@ -5,6 +5,7 @@ from typing import Any
 from kcore.measure.storm.replay.causes import events_of
 from kcore.measure.storm.replay.effects import Effect, steps_of
 from kcore.measure.storm.replay.events import (
+    Consequence,
     ControlledShutdown,
     DirectoriesAssigned,
     IsrsChanged,
@@ -90,3 +91,9 @@ def test_what_a_fencing_changes_is_before_its_record_and_what_a_shutdown_changes
     assert stopped.cause == ControlledShutdown(1) and stopped.effects[P].isr == {2, 3}
     assert fenced.cause == MissedHeartbeats(2) and fenced.effects[P].epochs == Epochs(2, 2)
     assert unfenced.cause == Unfenced(2) and not unfenced.effects
+
+
+def test_a_broker_that_is_fenced_already_has_missed_no_heartbeats() -> None:
+    story = (batch(registration(2, fenced=1)), batch(registration(2, fenced=1)))
+    found = [each.what for each in events_of(before(), story)]
+    assert found == [MissedHeartbeats(2), Consequence("broker fenced again", broker_id=2)]

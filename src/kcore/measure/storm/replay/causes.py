@@ -154,13 +154,20 @@ class _Batch:
         if record.in_controlled_shutdown == _SHUT_DOWN:
             self._add(offset, ControlledShutdown(record.broker_id))
         elif record.fenced == _FENCE:
-            shuts_down = before is not None and before.in_controlled_shutdown
-            ended = Consequence("broker fenced after its shutdown", broker_id=record.broker_id)
-            self._add(offset, ended if shuts_down else MissedHeartbeats(record.broker_id))
+            self._fenced(offset, record.broker_id, before)
         elif record.fenced == _UNFENCE:
             self._add(offset, Unfenced(record.broker_id))
         if record.cordoned_log_dirs:
             self._add(offset, NotReplayed(*_CORDONED))
+
+    def _fenced(self, offset: int, broker_id: int, before: BrokerRegistration | None) -> None:
+        """Adds a fencing. Kafka 4 writes another one when the session of a broker that is fenced already ends."""
+        if before is not None and before.in_controlled_shutdown:
+            self._add(offset, Consequence("broker fenced after its shutdown", broker_id=broker_id))
+        elif before is not None and before.fenced:
+            self._add(offset, Consequence("broker fenced again", broker_id=broker_id))
+        else:
+            self._add(offset, MissedHeartbeats(broker_id))
 
     def _topic_created(self, offset: int, name: str) -> None:
         """Begins a topic; a request may have created several topics."""
