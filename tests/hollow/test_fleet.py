@@ -56,7 +56,7 @@ class Controller:
         if found := self.answers.get(type(message)):
             return found
         if isinstance(message, s.BrokerHeartbeatRequest):
-            return s.BrokerHeartbeatResponse(is_fenced=False)
+            return s.BrokerHeartbeatResponse(is_fenced=message.want_fence)
         return await asyncio.Event().wait()  # A fetch of what is not there yet.
 
 
@@ -97,6 +97,24 @@ async def test_brokers_register_and_run() -> None:
         assert [broker.state for broker in fleet.brokers.values()] == [State.RUNNING] * 5
         assert quorum.lookups == 1
         assert fleet.errors == {}
+
+
+@story
+async def test_a_broker_is_fenced_while_its_heartbeats_request_it() -> None:
+    async with controllers(1) as ([node], quorum), Fleet(quorum, random=Random(1), options=OPTIONS) as fleet:
+        broker = fleet.add(1)
+        fleet.want_fence(broker, True)
+        await fleet.start([broker])
+        await until(lambda: node.request_counts["BrokerHeartbeatRequest"] > 2)
+        assert broker.state is State.FENCED
+        fleet.want_fence(broker, False)
+        await fleet.unfenced([broker], 60)
+        await fleet.fence(broker, 60)
+        assert broker.state is State.OFF and fleet.false_fencings == 0
+        fleet.want_fence(broker, False)
+        fleet.resume(broker)
+        await fleet.unfenced([broker], 60)
+        assert node.request_counts["BrokerRegistrationRequest"] == 1
 
 
 @story

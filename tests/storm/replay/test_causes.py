@@ -31,7 +31,7 @@ CAUSES: Final[dict[str, set[str]]] = {
     "AlterPartition": {"ISR change"},
     "AlterPartitionReassignments": {"reassignment"},
     "AssignReplicasToDirs": {"directory report"},
-    "BrokerHeartbeat": {"controlled shutdown", "directory loss"} | _ENDS,
+    "BrokerHeartbeat": {"controlled shutdown", "directory loss", "unfencing"} | _ENDS,
     "BrokerRegistration": {"registration"} | _ENDS,
     "CreatePartitions": {"more partitions"},
     "CreateTopics": {"topic creation"},

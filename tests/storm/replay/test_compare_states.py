@@ -7,9 +7,9 @@ from kcore.measure.storm.replay.compare_states import (
     decision_differences,
     decisions_of,
     end_differences,
-    epochs_of,
 )
-from kcore.measure.storm.replay.initial_state import partitions_of
+from kcore.measure.storm.replay.events import Partition
+from kcore.measure.storm.replay.partition_states import epochs_of, partitions_of
 from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.schema.metadata_records_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
@@ -40,7 +40,7 @@ def batches(topic_id: Uuid, *changes: dict[str, Any]) -> list[LogBatch]:
     return found
 
 
-def compared(ours: list[LogBatch], reasons: dict[str, str]) -> tuple[Any, Any]:
+def compared(ours: list[LogBatch], reasons: dict[Partition, str]) -> tuple[Any, Any]:
     theirs = batches(HERE, {"isr": [2, 3], "leader": 2})
     recorded, target = ClusterImage(), ClusterImage()
     decisions = decisions_of(recorded, theirs), decisions_of(target, ours)
@@ -62,7 +62,9 @@ def test_another_leader_is_named_with_its_event_and_reason() -> None:
 
 
 def test_a_refusal_is_the_reason() -> None:
-    (_, [end]), (_, [decision]) = compared(batches(THERE), {"t": "ISR change: refused INELIGIBLE_REPLICA"})
+    (_, [end]), (_, [decision]) = compared(
+        batches(THERE), {Partition("t", 0): "ISR change: refused INELIGIBLE_REPLICA"}
+    )
     assert end.reason == decision.reason == "ISR change: refused INELIGIBLE_REPLICA"
     assert decision.what == "no change at: a broker leaves"
 

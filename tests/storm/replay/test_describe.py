@@ -30,7 +30,7 @@ def test_a_recorded_log_is_described() -> None:
     found = json.loads(result.stdout)
     assert {each["kind"]: each["events"] for each in found["causes"]} == {
         "registration": 2, "topic creation": 3, "directory report": 4, "producer ids": 1, "config change": 2,
-        "missed heartbeats": 1, "controlled shutdown": 1,
+        "missed heartbeats": 1, "controlled shutdown": 1, "unfencing": 2,
     }  # fmt: skip
     assert [each["failures"] for each in found["incidents"]] == [{"missed heartbeats": 1}, {"controlled shutdown": 1}]
     assert sum(each["events"] for each in found["minutes"]) == sum(
@@ -45,12 +45,11 @@ def test_a_busy_day_is_described() -> None:
     found = json.loads(result.stdout)
     assert {each["kind"]: each["events"] for each in found["causes"]} == {
         "directory report": 138, "ISR change": 71, "topic creation": 49, "reassignment": 31, "topic deletion": 22,
-        "registration": 20, "config change": 15, "more partitions": 15, "election": 12, "controlled shutdown": 11,
-        "missed heartbeats": 9, "directory loss": 1,
+        "registration": 20, "unfencing": 20, "config change": 15, "more partitions": 15, "election": 12,
+        "controlled shutdown": 11, "missed heartbeats": 9, "directory loss": 1,
     }  # fmt: skip
     assert {each["kind"]: each["events"] for each in found["consequences"]} == {
-        "a broker leaves": 27, "broker unfenced": 20, "broker fenced after its shutdown": 15, "ELRs cleared": 14,
-        "a broker returns": 6,
+        "a broker leaves": 27, "broker fenced after its shutdown": 15, "ELRs cleared": 14, "a broker returns": 6,
     }  # fmt: skip
 
 

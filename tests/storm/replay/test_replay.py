@@ -14,9 +14,12 @@ from typer.testing import CliRunner
 import cases
 from kcore.cli.commands import app
 from kcore.measure.report.result_files import facts_of
+from kcore.measure.storm.replay.recording import recording_of
+from kcore.measure.storm.replay.trace import read_trace
 from storm.replay.cut_traces import begin_at_a_snapshot
 
 SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
+DAY = cases.DATA / "traces/day44"
 
 
 def replayed(out: Path, *options: str, trace: Path = SAMPLE) -> dict[str, Any]:
@@ -25,6 +28,23 @@ def replayed(out: Path, *options: str, trace: Path = SAMPLE) -> dict[str, Any]:
     assert result.exit_code == 0, result.output
     [target] = json.loads(result.stdout)["targets"]
     return dict(target)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ("+58s", "+74s"),  # A broker returns without a registration, loses a directory, and shuts down.
+        pytest.param("+0s", "+200s", marks=pytest.mark.long),
+        pytest.param("+0s", "+1h", marks=pytest.mark.long),
+    ],
+)
+def test_a_busy_day_ends_as_recorded_with_all_epochs(tmp_path: Path, begin: str, end: str) -> None:
+    target = replayed(tmp_path, "--from", begin, "--to", end, trace=DAY)
+    recorded = recording_of(read_trace(DAY), begin, end).after.table.partition_count
+    assert (target["error"], target["problems"], target["ends"], target["decisions"]) == ("", [], [], [])
+    assert target["same_ends"] == recorded > 20 and target["false_fencings"] == 0
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert not any(row["errors"] or row["deviation"] for row in rows)
 
 
 @pytest.mark.long

@@ -1,63 +1,86 @@
-"""When a replay does each event, and the requests that it sends."""
+"""When a replay does each event, which events it waits for, and the requests that it sends."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from kcore.measure.storm.replay import requests
-from kcore.measure.storm.replay.causes import UNFENCED
+from kcore.measure.storm.replay.effects import Effect, Step
 from kcore.measure.storm.replay.events import (
-    Consequence,
+    Cause,
+    ConfigsAltered,
     Elected,
     Event,
     MissedHeartbeats,
     NewTopic,
-    NotReplayed,
     Partition,
     PartitionsAdded,
     Registration,
     Setting,
     TopicsCreated,
     TopicsDeleted,
+    Unfenced,
 )
-from kcore.measure.storm.replay.schedule import schedule, subjects_of
+from kcore.measure.storm.replay.partition_states import Epochs
+from kcore.measure.storm.replay.schedule import Order, Planned, schedule, subjects_of
 from kcore.protocol_errors import Errors
 from kcore.schema import topics
 
 CREATED = TopicsCreated((NewTopic("t", {0: (1, 2)}, {"retention.ms": "1"}),))
 
 
-def events(*found: tuple[int, Any]) -> list[Event]:
-    return [Event(time_ms, at, what) for at, (time_ms, what) in enumerate(found)]
+STATE = Effect(Partition("t", 0), 1, frozenset({1, 2}), (1, 2), Epochs(0, 0))
 
 
-def test_times_are_divided_by_the_speed_and_consequences_are_left_out() -> None:
-    found = schedule(
-        events((1_000, CREATED), (21_000, TopicsDeleted(("t",))), (22_000, NotReplayed("ACL change", "no authorizer"))),
-        1_000, 10, 3_000, {1, 2},
-    )  # fmt: skip
-    assert [each.due_ms for each in found] == [0, 2_000]
-    assert found[0].in_service == {1, 2} and not found[0].ended
+def planned(cause: Cause, *brokers: int, time_ms: int = 0) -> Planned:
+    """An event that changes partitions of these brokers."""
+    step = Step(Event(time_ms, 0, cause), cause, {STATE.partition: STATE}, {*brokers})
+    [found] = schedule([step], 0, 1)
+    return found
 
 
-def test_a_broker_ends_a_session_before_its_fencing_but_after_its_last_action() -> None:
-    story = events(
-        (0, Registration(1, None, ())),
-        (1_000, Consequence(UNFENCED, broker_id=1)),
-        (30_000, MissedHeartbeats(1)),
-        (40_000, Registration(1, None, ())),
-        (41_000, Consequence(UNFENCED, broker_id=1)),
-        (43_000, MissedHeartbeats(1)),
-    )
-    found = schedule(story, 0, 1, 9_000, set())
-    assert [(each.cause.kind, each.due_ms) for each in found] == [
-        ("registration", 0), ("missed heartbeats", 21_000), ("registration", 40_000), ("missed heartbeats", 41_000),
+def order_of(*causes: tuple[Cause, tuple[int, ...]]) -> list[set[int]]:
+    """By event, the earlier events that it waits for."""
+
+    async def found() -> list[set[int]]:
+        order, tasks = Order(), list[asyncio.Task[None]]()
+        waited = []
+        for cause, brokers in causes:
+            event = planned(cause, *brokers)
+            waited.append({tasks.index(each) for each in order.earlier(event)})
+            tasks.append(asyncio.create_task(asyncio.sleep(60)))
+            order.add(event, tasks[-1])
+        for each in tasks:
+            each.cancel()
+        return waited
+
+    return asyncio.run(found())
+
+
+def test_times_are_divided_by_the_speed() -> None:
+    steps = [Step(Event(time_ms, 0, CREATED), CREATED) for time_ms in (1_000, 21_000)]
+    assert [each.due_ms for each in schedule(steps, 1_000, 10)] == [0, 2_000]
+
+
+def test_a_broker_changes_its_state_between_the_events_of_its_partitions() -> None:
+    other = TopicsDeleted(("u",))
+    assert order_of(
+        (CREATED, (1, 2)), (other, (2, 3)), (MissedHeartbeats(2), (1, 2)), (TopicsDeleted(("t",)), (1, 2)),
+        (Registration(2, None, ()), ()), (Unfenced(3), ()),
+    ) == [set(), set(), {0, 1}, {0, 2}, {2, 3}, {1}]  # fmt: skip
+
+
+def test_events_of_different_topics_go_side_by_side() -> None:
+    assert order_of((CREATED, (1, 2)), (TopicsDeleted(("u",)), (1, 2))) == [set(), set()]
+
+
+def test_levels_and_settings_of_brokers_wait_for_all_and_all_wait_for_them() -> None:
+    setting = ConfigsAltered((Setting(4, "", "min.insync.replicas", "2"),))
+    of_topic = ConfigsAltered((Setting(2, "t", "min.insync.replicas", "2"),))
+    assert order_of((CREATED, (1,)), (setting, ()), (Unfenced(1), ()), (of_topic, (1,))) == [
+        set(), {0}, {0, 1}, {0, 1, 2},
     ]  # fmt: skip
-
-
-def test_an_event_waits_for_the_brokers_that_were_in_service_or_had_ended() -> None:
-    [_, created] = schedule(events((0, MissedHeartbeats(2)), (5, CREATED)), 0, 1, 0, {1, 2})
-    assert (created.in_service, created.ended) == ({1}, {2})
 
 
 def test_events_of_a_topic_or_broker_follow_each_other() -> None:

@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from kcore._ext import hollow as kernel
-from kcore.errors import KcoreError, NetworkError, TargetError
-from kcore.measure.hollow.frames import fetch_frame, heartbeat_frame
+from kcore.errors import NetworkError, TargetError
+from kcore.measure.hollow.frames import client_id_of, fetch_frame, heartbeat_frame
 from kcore.measure.hollow.observer import Observer
 from kcore.measure.hollow.quorum_client import Quorum
+from kcore.measure.hollow.refusals import first_of
 from kcore.measure.hollow.secured import Authenticator, loop_of
 from kcore.measure.hollow.timeline import Timeline
 from kcore.metadata.image.image import ClusterImage
@@ -67,6 +68,8 @@ class HollowBroker:
     begun_ns: list[int] = field(default_factory=lambda: [0, 0])  # The start of each connection.
     reconnecting: set[int] = field(default_factory=set)
     last_sent_ns: int = 0  # When the previous incarnation sent its last heartbeat; 0: unknown.
+    offline: tuple[Uuid, ...] = ()  # The directories that the heartbeats report as offline.
+    wants_fence: bool = False  # The heartbeats request that the broker stays or becomes fenced.
     deaths: int = 0  # Kills so far. A registration that is under way gives up when the count changes.
     registering: bool = False
 
@@ -128,7 +131,7 @@ class Fleet:
         try:
             await self._group.__aexit__(kind, error, trace)
         except BaseExceptionGroup as group:
-            if (first := _the_first(group)) is not error:
+            if (first := first_of(group)) is not error:
                 raise first from None
         finally:
             self._loop.stop()
@@ -166,8 +169,8 @@ class Fleet:
         assert self.quorum.versions is not None
         version, cluster_id = self.quorum.versions.choose(FetchRequest), self.quorum.cluster_id
         row = self._loop.add(
-            self._heartbeat(broker_id),
-            fetch_frame(_client_id(broker_id), version, broker_id, cluster_id, _FETCH_BYTES),
+            self._heartbeat(broker_id, (), False),
+            fetch_frame(client_id_of(broker_id), version, broker_id, cluster_id, _FETCH_BYTES),
             int(self.options.heartbeat_s * _NANOS),
         )
         mine = tuple(self._uuid() for _ in range(directories))
@@ -220,8 +223,31 @@ class Fleet:
 
     def lose_directories(self, broker: HollowBroker, lost: Sequence[Uuid]) -> None:
         """Sends a heartbeat that reports these directories as offline, as all later ones do until `set_directories`."""
-        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, lost))
+        broker.offline = tuple(lost)
+        self._renew_heartbeat(broker)
         self._beat(broker)
+
+    def want_fence(self, broker: HollowBroker, wants: bool) -> None:
+        """Sets whether heartbeats request that the broker is fenced; a broker that runs sends one now.
+
+        A real broker requests this from its registration until it is ready (BrokerLifecycleManager).
+        """
+        broker.wants_fence = wants
+        self._renew_heartbeat(broker)
+        if broker.state is not State.OFF:
+            self._beat(broker)
+
+    async def fence(self, broker: HollowBroker, timeout_s: float) -> None:
+        """Fences a running broker by a heartbeat that requests it, then ends the broker without a shutdown."""
+        if broker.state is State.RUNNING:
+            self.want_fence(broker, True)
+            await self._await([broker], State.FENCED, timeout_s)
+        self.kill([broker])
+
+    def resume(self, broker: HollowBroker) -> None:
+        """Begins the heartbeats and fetches of an ended broker again, with its last registration."""
+        self._set(broker, State.FENCED)
+        self._begin(broker)
 
     def replace_directories(self, broker: HollowBroker, directories: int) -> tuple[Uuid, ...]:
         """Gives a stopped broker new directories after its first one; returns its `directories` directories."""
@@ -230,8 +256,8 @@ class Fleet:
 
     def set_directories(self, broker: HollowBroker, directories: Sequence[Uuid]) -> None:
         """Sets the directories, all online, that a stopped broker has from its next start on."""
-        broker.directories = tuple(directories)
-        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id))
+        broker.directories, broker.offline = tuple(directories), ()
+        self._renew_heartbeat(broker)
 
     def counters(self) -> dict[str, int]:
         """The number of times that each event has happened in the loop."""
@@ -268,10 +294,13 @@ class Fleet:
                 f"{len(late)} brokers are not {state.value} after {timeout_s:g} s: {some} ... ({seen})"
             ) from None
 
-    def _heartbeat(self, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
+    def _heartbeat(self, broker_id: int, offline: Sequence[Uuid], wants_fence: bool) -> Frame:
         assert self.quorum.versions is not None
         version = self.quorum.versions.choose(BrokerHeartbeatRequest)
-        return heartbeat_frame(_client_id(broker_id), version, broker_id, offline)
+        return heartbeat_frame(client_id_of(broker_id), version, broker_id, offline, wants_fence=wants_fence)
+
+    def _renew_heartbeat(self, broker: HollowBroker) -> None:
+        self._loop.set_heartbeat(broker.row, self._heartbeat(broker.broker_id, broker.offline, broker.wants_fence))
 
     async def _register(self, broker: HollowBroker, clean: bool) -> None:
         """Registers the broker, unless a registration already runs; a kill meanwhile cancels the registration."""
@@ -288,14 +317,17 @@ class Fleet:
         if broker.deaths != deaths:
             return
         broker.epoch = epoch
-        is_leaving = broker.state is State.SHUTTING_DOWN
-        if not is_leaving:
+        if broker.state is not State.SHUTTING_DOWN:
             self._set(broker, State.FENCED)
+        self._begin(broker)
+
+    def _begin(self, broker: HollowBroker) -> None:
+        """Opens the broker's connections, and begins its heartbeats and fetches."""
         broker.reconnecting.clear()  # Reconnections of the previous incarnation end by themselves.
         for which in (kernel.HEARTBEATS, kernel.FETCHES):
             self._connect(broker, which)
         self._loop.fetch(broker.row, True)
-        self._beat(broker, want_shut_down=is_leaving)
+        self._beat(broker, want_shut_down=broker.state is State.SHUTTING_DOWN)
 
     async def _registered_epoch(self, broker: HollowBroker, previous: int, deaths: int) -> int:
         """The epoch that the controller gives; _UNKNOWN_EPOCH if the broker was killed meanwhile."""
@@ -391,7 +423,7 @@ class Fleet:
                     self._count("connection closed")
                     self._spawn(self._reconnect(broker, which))
             elif self._authenticator is not None and kind == "connected":
-                self._authenticator.begin((row, which), _client_id(broker.broker_id), self.quorum.leader_address)
+                self._authenticator.begin((row, which), client_id_of(broker.broker_id), self.quorum.leader_address)
             elif self._authenticator is not None and kind == "heard":
                 self._authenticator.on_heard((row, which), detail)
 
@@ -399,7 +431,8 @@ class Fleet:
         if broker.state is State.SHUTTING_DOWN and flags & kernel.SHOULD_SHUT_DOWN:
             self.kill([broker])
         elif broker.state in (State.FENCED, State.RUNNING):
-            self.false_fencings += broker.state is State.RUNNING and bool(flags & kernel.FENCED)
+            is_fenced = broker.state is State.RUNNING and bool(flags & kernel.FENCED)
+            self.false_fencings += is_fenced and not broker.wants_fence
             self._set(broker, State.FENCED if flags & kernel.FENCED else State.RUNNING)
 
     def _on_error(self, broker: HollowBroker, code: int) -> None:
@@ -460,17 +493,5 @@ async def cluster_of(quorum: Quorum, random: Random, timeout_s: float = 30.0) ->
         return watcher.observer.image
 
 
-def _client_id(broker_id: int) -> str:
-    return f"hollow-{broker_id:06}"
-
-
 async def _raise(error: Exception) -> None:
     raise error
-
-
-def _the_first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The group's first exception; other KcoreErrors become a TargetError."""
-    first = group.exceptions[0]
-    if isinstance(first, KcoreError) and not isinstance(first, TargetError):
-        return TargetError(f"the hollow brokers: {type(first).__name__}: {first}")
-    return first

@@ -15,11 +15,20 @@ HEARTBEAT_FIELDS: Final = ("correlation_id", "broker_epoch", "current_metadata_o
 FETCH_FIELDS: Final = ("correlation_id", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "high_watermark")
 
 
-def heartbeat_frame(client_id: str, version: int, broker_id: int, offline: Sequence[Uuid] = ()) -> Frame:
+def client_id_of(broker_id: int) -> str:
+    """The client id of a hollow broker's requests."""
+    return f"hollow-{broker_id:06}"
+
+
+def heartbeat_frame(
+    client_id: str, version: int, broker_id: int, offline: Sequence[Uuid] = (), *, wants_fence: bool = False
+) -> Frame:
     """A BrokerHeartbeat frame, with the positions of HEARTBEAT_FIELDS."""
 
     def build(correlation_id: int = 0, **changing: int) -> bytes:
-        request = BrokerHeartbeatRequest(broker_id=broker_id, broker_epoch=0, offline_log_dirs=[*offline])
+        request = BrokerHeartbeatRequest(
+            broker_id=broker_id, broker_epoch=0, want_fence=wants_fence, offline_log_dirs=[*offline]
+        )
         if version >= 2:
             request.cordoned_log_dirs = []
         for name, value in changing.items():

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from kcore.errors import AuthenticationError, DisconnectedError, KcoreError
+from kcore.errors import AuthenticationError, DisconnectedError, KcoreError, TargetError
 from kcore.net.limits.connection_limits import Limits
 from kcore.net.security.client_security import Security
 from kcore.net.security.listener_security import ListenerSecurity
@@ -62,3 +62,11 @@ async def mismatch(
         f"the listener at {address} has {found}, and the hollow brokers have {security.protocol}: "
         f"set security.protocol={wanted} in the file of --command-config"
     )
+
+
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The group's first exception; other KcoreErrors become a TargetError."""
+    first = group.exceptions[0]
+    if isinstance(first, KcoreError) and not isinstance(first, TargetError):
+        return TargetError(f"the hollow brokers: {type(first).__name__}: {first}")
+    return first

@@ -5,10 +5,11 @@ its records (`events.py`), with `partition_causes.py` for changed partitions. Ev
 decision of the controller. `recording.py` selects a part of the trace. `describe.py` counts its events, and
 `describe_table.py` prints them.
 
-`run_replay.py` starts a target, where `initial_state.py` makes the state at the recording's begin. `schedule.py` has
-each cause's due time. `player.py` does the causes with hollow brokers, with the requests of `requests.py`.
-`compare_states.py` compares end states and decisions; `replay_report.py` has the tables and the page.
+`run_replay.py` starts a target, where `initial_state.py` makes the state at the recording's begin. `effects.py` finds
+what each cause changed. `schedule.py` has each cause's due time, and the earlier causes that it waits for. `player.py`
+does the causes with hollow brokers, with the requests of `requests.py`. `compare_states.py` compares end states and
+decisions, with `partition_states.py`; `replay_report.py` has the tables and the page.
 
-An event waits for earlier events of its brokers and topics, for the recorded fencings, and for the recorded state of
-the partitions that it changes. After a time-out the replay goes on, and the event has a deviation.
+An event is done when the target has the effects of all earlier events on the same topics and brokers. If the target
+decides otherwise than recorded, the event has a deviation, and the replay goes on.
 """

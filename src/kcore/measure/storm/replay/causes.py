@@ -27,6 +27,7 @@ from kcore.measure.storm.replay.events import (
     Setting,
     TopicsCreated,
     TopicsDeleted,
+    Unfenced,
     Unregistration,
 )
 from kcore.measure.storm.replay.partition_causes import CONSEQUENCES, PartitionCause, cause_of, isr_of, target_of
@@ -44,7 +45,6 @@ from kcore.schema.metadata_records_log import ZkMigrationStateRecord
 from kcore.schema.structure import MetadataRecord
 from kcore.types import Uuid
 
-UNFENCED: Final = "broker unfenced"
 _FENCE, _UNFENCE, _SHUT_DOWN = 1, -1, 1  # Values of BrokerRegistrationChangeRecord.
 _SECRET: Final = "the log has no password from which the credential could be made again"
 _NOT_REPLAYED: Final[dict[type[MetadataRecord], tuple[str, str]]] = {
@@ -70,7 +70,11 @@ def events_of(image: ClusterImage, batches: Iterable[LogBatch]) -> Iterator[Even
 
 
 class _Batch:
-    """Collects the events of one batch; requests of the same kind are merged, because a batch may have several."""
+    """Collects the events of one batch in the order of their records.
+
+    A batch may have the records of several requests. Consecutive records of the same kind are one event, unless they
+    change the same partition twice.
+    """
 
     def __init__(self, image: ClusterImage, batch: LogBatch) -> None:
         self.image, self.batch = image, batch
@@ -78,8 +82,6 @@ class _Batch:
         self.leaving, self.returning = _leaving_and_returning(image, batch)
         self.was_formatted = FEATURE_NAME in image.features
         self.created: dict[str, NewTopic] = {}
-        self.added: dict[str, dict[int, tuple[int, ...]]] = {}
-        self.partitions: dict[PartitionCause, list[tuple[Partition, PartitionRegistration, MetadataRecord]]] = {}
 
     def events(self) -> Iterator[Event]:
         if self.batch.controller != NO_CONTROLLER:
@@ -87,29 +89,31 @@ class _Batch:
         for offset, record in self.batch.records:
             self._take(offset, record)
             self.image.apply(record, offset)
-        self._finish()
         for offset, what in self.found:
             yield Event(self.batch.time_ms, offset, what)
 
     def _add(self, offset: int, what: Cause | Consequence | NotReplayed) -> None:
         self.found.append((offset, what))
 
+    @property
+    def _last(self) -> Cause | Consequence | NotReplayed | None:
+        return self.found[-1][1] if self.found else None
+
     def _take(self, offset: int, record: MetadataRecord) -> None:
         match record:
             case topics.PartitionChangeRecord():
                 self._partition_changed(offset, record)
             case topics.TopicRecord(name=name):
-                self.created[name] = NewTopic(name, {}, {})
+                self._topic_created(offset, name)
             case topics.PartitionRecord():
-                name = self._topic_name(record.topic_id)
-                place = self.created[name].assignments if name in self.created else self.added.setdefault(name, {})
-                place[record.partition_id] = tuple(record.replicas)
+                self._partition_created(offset, record)
             case topics.RemoveTopicRecord():
                 self._add(offset, TopicsDeleted((self._topic_name(record.topic_id),)))
             case settings.ConfigRecord():
                 self._config_changed(offset, record)
-            case topics.ClearElrRecord():
-                self._add(offset, Consequence("ELRs cleared"))
+            case topics.ClearElrRecord(topic_name=name):
+                if name not in self.created:  # It also follows the first min.insync.replicas of a new topic.
+                    self._add(offset, Consequence("ELRs cleared"))
             case _:
                 self._take_other(offset, record)
 
@@ -122,7 +126,7 @@ class _Batch:
             case brokers.FenceBrokerRecord(id=broker_id):
                 self._add(offset, MissedHeartbeats(broker_id))
             case brokers.UnfenceBrokerRecord(id=broker_id):
-                self._add(offset, Consequence(UNFENCED, broker_id=broker_id))
+                self._add(offset, Unfenced(broker_id))
             case brokers.UnregisterBrokerRecord(broker_id=broker_id):
                 self._add(offset, Unregistration(broker_id))
             case settings.FeatureLevelRecord(name=name, feature_level=level):
@@ -150,20 +154,46 @@ class _Batch:
         if record.in_controlled_shutdown == _SHUT_DOWN:
             self._add(offset, ControlledShutdown(record.broker_id))
         elif record.fenced == _FENCE:
-            shuts_down = before is not None and before.in_controlled_shutdown
-            ended = Consequence("broker fenced after its shutdown", broker_id=record.broker_id)
-            self._add(offset, ended if shuts_down else MissedHeartbeats(record.broker_id))
+            self._fenced(offset, record.broker_id, before)
         elif record.fenced == _UNFENCE:
-            self._add(offset, Consequence(UNFENCED, broker_id=record.broker_id))
+            self._add(offset, Unfenced(record.broker_id))
         if record.cordoned_log_dirs:
             self._add(offset, NotReplayed(*_CORDONED))
+
+    def _fenced(self, offset: int, broker_id: int, before: BrokerRegistration | None) -> None:
+        """Adds a fencing. Kafka 4 writes another one when the session of a broker that is fenced already ends."""
+        if before is not None and before.in_controlled_shutdown:
+            self._add(offset, Consequence("broker fenced after its shutdown", broker_id=broker_id))
+        elif before is not None and before.fenced:
+            self._add(offset, Consequence("broker fenced again", broker_id=broker_id))
+        else:
+            self._add(offset, MissedHeartbeats(broker_id))
+
+    def _topic_created(self, offset: int, name: str) -> None:
+        """Begins a topic; a request may have created several topics."""
+        self.created[name] = topic = NewTopic(name, {}, {})
+        if isinstance(last := self._last, TopicsCreated):
+            self.found[-1] = (offset, TopicsCreated((*last.topics, topic)))
+        else:
+            self._add(offset, TopicsCreated((topic,)))
+
+    def _partition_created(self, offset: int, record: topics.PartitionRecord) -> None:
+        name, replicas, last = self._topic_name(record.topic_id), tuple(record.replicas), self._last
+        if name in self.created:
+            self.created[name].assignments[record.partition_id] = replicas
+            if isinstance(last, TopicsCreated):
+                self.found[-1] = (offset, last)
+        elif isinstance(last, PartitionsAdded) and last.topic == name:
+            self.found[-1] = (offset, PartitionsAdded(name, {**last.assignments, record.partition_id: replicas}))
+        else:
+            self._add(offset, PartitionsAdded(name, {record.partition_id: replicas}))
 
     def _config_changed(self, offset: int, record: settings.ConfigRecord) -> None:
         if record.resource_type == ConfigResourceType.TOPIC and record.resource_name in self.created:
             self.created[record.resource_name].configs[record.name] = record.value
             return
         setting = Setting(record.resource_type, record.resource_name, record.name, record.value)
-        if self.found and isinstance(last := self.found[-1][1], ConfigsAltered):
+        if isinstance(last := self._last, ConfigsAltered):
             self.found[-1] = (offset, ConfigsAltered((*last.settings, setting)))
         else:
             self._add(offset, ConfigsAltered((setting,)))
@@ -189,29 +219,30 @@ class _Batch:
             self._merge_election(offset, partition, cause is PartitionCause.UNCLEAN_ELECTION)
 
     def _merge_consequence(self, offset: int, cause: PartitionCause, partition: Partition) -> None:
-        if self.found and isinstance(last := self.found[-1][1], Consequence) and last.kind == cause.value:
+        if isinstance(last := self._last, Consequence) and last.kind == cause.value:
             self.found[-1] = (offset, Consequence(last.kind, (*last.partitions, partition)))
         else:
             self._add(offset, Consequence(cause.value, (partition,)))
 
     def _merge_isr(self, offset: int, leader: int, change: IsrChange) -> None:
-        for at, (_, what) in enumerate(self.found):
-            if not isinstance(what, IsrsChanged) or what.leader != leader:
-                continue
-            if all(each.partition != change.partition for each in what.changes):
-                self.found[at] = (offset, IsrsChanged(leader, (*what.changes, change)))
-                return
-        self._add(offset, IsrsChanged(leader, (change,)))
+        last = self._last
+        earlier = last.changes if isinstance(last, IsrsChanged) and last.leader == leader else ()
+        if earlier and all(each.partition != change.partition for each in earlier):
+            self.found[-1] = (offset, IsrsChanged(leader, (*earlier, change)))
+        else:
+            self._add(offset, IsrsChanged(leader, (change,)))
 
     def _merge_move(self, offset: int, partition: Partition, target: tuple[int, ...] | None) -> None:
-        if self.found and isinstance(last := self.found[-1][1], Reassigned) and partition not in last.moves:
+        if isinstance(last := self._last, Reassigned) and partition not in last.moves:
             self.found[-1] = (offset, Reassigned({**last.moves, partition: target}))
         else:
             self._add(offset, Reassigned({partition: target}))
 
     def _merge_election(self, offset: int, partition: Partition, is_unclean: bool) -> None:
-        if self.found and isinstance(last := self.found[-1][1], Elected) and last.is_unclean == is_unclean:
-            self.found[-1] = (offset, Elected((*last.partitions, partition), is_unclean))
+        last = self._last
+        earlier = last.partitions if isinstance(last, Elected) and last.is_unclean == is_unclean else ()
+        if earlier and partition not in earlier:
+            self.found[-1] = (offset, Elected((*earlier, partition), is_unclean))
         else:
             self._add(offset, Elected((partition,), is_unclean))
 
@@ -222,7 +253,7 @@ class _Batch:
         before: PartitionRegistration,
         record: topics.PartitionChangeRecord,
     ) -> None:
-        """Adds the directories that differ to the reports of their brokers.
+        """Adds the directories that differ to the report of their broker.
 
         A broker that reports a replica in an offline directory loses the replica in the same batch.
         """
@@ -232,19 +263,14 @@ class _Batch:
             broker = self._broker(broker_id)
             if broker is not None and new not in broker.directories:
                 self.leaving.add(broker_id)
-            for at, (_, what) in enumerate(self.found):
-                if isinstance(what, DirectoriesAssigned) and what.broker_id == broker_id:
-                    self.found[at] = (offset, DirectoriesAssigned(broker_id, {**what.directories, partition: new}))
-                    break
+            last = self._last
+            earlier: dict[Partition, Uuid] = {}
+            if isinstance(last, DirectoriesAssigned) and last.broker_id == broker_id:
+                earlier = last.directories
+            if earlier and partition not in earlier:
+                self.found[-1] = (offset, DirectoriesAssigned(broker_id, {**earlier, partition: new}))
             else:
                 self._add(offset, DirectoriesAssigned(broker_id, {partition: new}))
-
-    def _finish(self) -> None:
-        """Adds the topics and partitions that the batch created; a request may have created several topics."""
-        if self.created:
-            self._add(self.batch.offset, TopicsCreated(tuple(self.created.values())))
-        for name, assignments in self.added.items():
-            self._add(self.batch.offset, PartitionsAdded(name, assignments))
 
     def _topic_name(self, topic_id: Uuid) -> str:
         row = self.image.topics.row_of_id(topic_id)

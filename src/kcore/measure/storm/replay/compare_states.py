@@ -17,12 +17,11 @@ from kcore.measure.storm.replay.events import (
     TopicsCreated,
     name_of,
 )
-from kcore.measure.storm.replay.initial_state import partitions_of
+from kcore.measure.storm.replay.partition_states import Begin, Epochs, growth, partitions_of
 from kcore.measure.storm.replay.trace import LogBatch
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.schema.metadata_records_topics import PartitionChangeRecord, PartitionRecord
-from kcore.types import Uuid
 
 EXAMPLES: Final = 3
 _FIELDS: Final = ("leader", "replicas", "ISR", "ELR", "adding", "removing", "directories", "recovery state")
@@ -52,33 +51,15 @@ class Decision(NamedTuple):
     replicas: tuple[int, ...]
 
 
-class Epochs(NamedTuple):
-    """The epochs of a partition, or how much they have grown since the replay's begin."""
-
-    leader: int
-    partition: int
-
-
 class EndState(NamedTuple):
     """A cluster at the end of a recording or of a replay, and the epochs that its partitions had at the begin."""
 
     image: ClusterImage
-    begin: Mapping[tuple[Uuid, int], Epochs]  # By topic id: a topic that is created again begins with 0.
+    begin: Begin
 
     def growth(self, partition: Partition, state: PartitionRegistration) -> Epochs:
         """How much the partition's epochs have grown. Targets make the first state by other steps, so it counts 0."""
-        key = (self.image.topic_ids[partition.topic], partition.partition_index)
-        leader, changes = self.begin.get(key, Epochs(0, 0))
-        return Epochs(state.leader_epoch - leader, state.partition_epoch - changes)
-
-
-def epochs_of(image: ClusterImage) -> dict[tuple[Uuid, int], Epochs]:
-    """The epochs of all partitions, by topic id and partition index."""
-    ids = image.topic_ids
-    return {
-        (ids[partition.topic], partition.partition_index): Epochs(state.leader_epoch, state.partition_epoch)
-        for partition, state in partitions_of(image)
-    }
+        return growth(self.image, partition, state, self.begin)
 
 
 @dataclass(slots=True, eq=False)
@@ -122,8 +103,8 @@ def _add_decision(
         states.append((decision, causes.get(partition, "another decision")))
 
 
-def end_differences(recorded: EndState, target: EndState, reasons: dict[str, str]) -> tuple[int, list[Group]]:
-    """How many partitions end as recorded, and the others grouped by what differs. `reasons`: by topic, if known.
+def end_differences(recorded: EndState, target: EndState, reasons: Mapping[Partition, str]) -> tuple[int, list[Group]]:
+    """How many partitions end as recorded, and the others grouped by what differs. `reasons`: those that are known.
 
     Epochs count from the begin. They are compared where the rest of the state is the same.
     """
@@ -144,15 +125,17 @@ def end_differences(recorded: EndState, target: EndState, reasons: dict[str, str
                 continue
             what, why = ", ".join(_different(_EPOCHS, theirs, own)), "the same state after another number of changes"
             example = f"{partition}: {_grown(theirs)} recorded, {_grown(own)} replayed"
-        reason = reasons.get(partition.topic) or why
+        reason = reasons.get(partition) or why
         groups.setdefault((what, reason), Group(what, reason)).add(example)
     for extra in ours:
-        what, reason = "was deleted in the trace", reasons.get(extra.topic, "the deletion was not replayed")
+        what, reason = "was deleted in the trace", reasons.get(extra, "the deletion was not replayed")
         groups.setdefault((what, reason), Group(what, reason)).add(str(extra))
     return same, sorted(groups.values(), key=lambda each: -each.partitions)
 
 
-def decision_differences(recorded: Decisions, target: Decisions, reasons: dict[str, str]) -> tuple[int, list[Group]]:
+def decision_differences(
+    recorded: Decisions, target: Decisions, reasons: Mapping[Partition, str]
+) -> tuple[int, list[Group]]:
     """How many partitions had the same states in the same order, and the others grouped by the first difference."""
     same = 0
     groups: dict[tuple[str, str], Group] = {}
@@ -166,7 +149,7 @@ def decision_differences(recorded: Decisions, target: Decisions, reasons: dict[s
             at = min(len(states), len(mine))
         what, example = _first_difference(states, mine, at)
         ends_alike = bool(states and mine) and states[-1][0] == mine[-1][0]
-        reason = reasons.get(partition.topic, "")
+        reason = reasons.get(partition, "")
         if not reason:
             reason = "the end is the same: other moments or order" if ends_alike else "the target decided otherwise"
         groups.setdefault((what, reason), Group(what, reason)).add(f"{partition}: {example}")

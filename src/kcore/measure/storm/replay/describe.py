@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from kcore.measure.storm.replay.causes import UNFENCED
 from kcore.measure.storm.replay.events import (
     Consequence,
     ControlledShutdown,
@@ -14,6 +13,7 @@ from kcore.measure.storm.replay.events import (
     MissedHeartbeats,
     NotReplayed,
     Partition,
+    Unfenced,
     name_of,
     size_of,
 )
@@ -151,12 +151,12 @@ def _incident(group: Sequence[Event], events: Sequence[Event], image: ClusterIma
     unfenced: dict[int, int] = {}
     for event in events:
         what = event.what
+        if isinstance(what, Unfenced) and what.broker_id in ended and event.time_ms >= last.time_ms:
+            unfenced.setdefault(what.broker_id, event.time_ms)
         if not isinstance(what, Consequence):
             continue
         if what.kind == PartitionCause.LEAVING.value and event.time_ms in times:
             changed.update(what.partitions)
-        if what.broker_id in ended and what.kind == UNFENCED and event.time_ms >= last.time_ms:
-            unfenced.setdefault(what.broker_id, event.time_ms)
     brokers = tuple(sorted({each.broker_id for each in failed}))
     racks = {found.rack for each in brokers if (found := image.brokers.get(each)) and found.rack}
     is_whole = unfenced.keys() == ended

@@ -34,6 +34,14 @@ class Registration:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfenced:
+    """A broker was ready: its heartbeats no longer asked the controller to keep it fenced."""
+
+    kind: ClassVar = "unfencing"
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class MissedHeartbeats:
     """A broker ended without a request: the controller fenced it when its session ended."""
 
@@ -189,6 +197,7 @@ class ProducerIdsAllocated:
 
 Cause = (
     Registration
+    | Unfenced
     | MissedHeartbeats
     | ControlledShutdown
     | DirectoriesLost

@@ -19,10 +19,10 @@ from kcore.measure.storm.replay.events import (
     Setting,
     TopicsCreated,
 )
+from kcore.measure.storm.replay.partition_states import partitions_of, used_rows
 from kcore.measure.storm.replay.player import Player
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME
-from kcore.metadata.table.column_list import NO_TOPIC
 from kcore.metadata.table.directory_table import RESERVED
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.metadata.table.partition_table import PartitionTable
@@ -33,20 +33,6 @@ from kcore.schema.structure import Message
 from kcore.types import Int32s, Uuid
 
 AT_ONCE: Final = 2_000  # Partitions in one request.
-
-
-def partitions_of(image: ClusterImage) -> Iterator[tuple[Partition, PartitionRegistration]]:
-    """All partitions of an image with their states."""
-    table = image.table
-    for row in _used_rows(table):
-        state = table.state(row)
-        yield Partition(state.topic, state.partition), table.registration(row)
-
-
-def _used_rows(table: PartitionTable) -> list[int]:
-    """The rows of partitions; those of deleted topics are free."""
-    rows: list[int] = np.flatnonzero(table.topic_row__p != NO_TOPIC).tolist()
-    return rows
 
 
 async def set_levels(wanted: Mapping[str, int], player: Player) -> list[str]:
@@ -78,7 +64,7 @@ async def restore(image: ClusterImage, player: Player, storm: Storm) -> list[str
     if not registered:
         return problems
     for each in registered:
-        await player.register(Registration(each.id, each.rack, each.directories))
+        await player.register(Registration(each.id, each.rack, each.directories), ready=True)
     await storm.fleet.unfenced([storm.fleet.brokers[each.id] for each in registered], storm.timeout_s)
     await _settings(image, player, problems)
     states = dict(partitions_of(image))
@@ -101,6 +87,7 @@ async def restore(image: ClusterImage, player: Player, storm: Storm) -> list[str
         problems.append(f"ISRs of the snapshot: {error}")
     ended = [storm.fleet.brokers[each.id] for each in registered if each.fenced]
     for broker in ended:
+        await storm.fleet.fence(broker, storm.timeout_s)
         player.end(broker.broker_id)
     await storm.until("the brokers that the snapshot has fenced", lambda: all(map(storm.is_fenced, ended)))
     return problems
@@ -182,7 +169,7 @@ async def _directories(states: dict[Partition, PartitionRegistration], player: P
 def _other_isrs(table: PartitionTable, states: dict[Partition, PartitionRegistration]) -> Int32s:
     rows = [
         row
-        for row in _used_rows(table)
+        for row in used_rows(table)
         if (state := states.get(_partition(table, row))) is not None
         and {*table.state(row).isr} != {*_isr(state)}
         and table.state(row).leader in _isr(state)

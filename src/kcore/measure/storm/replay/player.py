@@ -1,4 +1,4 @@
-"""Plays the events of a recording on a target: each at its time, after the earlier events of its brokers and topics."""
+"""Plays the events of a recording on a target: each at its time, after the earlier events that it depends on."""
 
 import asyncio
 import time
@@ -8,10 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from kcore.errors import KcoreError
+from kcore.errors import KcoreError, TargetError
 from kcore.measure.hollow.fleet import Fleet, HollowBroker, State
 from kcore.measure.hollow.quorum_client import Quorum
 from kcore.measure.storm.replay import requests
+from kcore.measure.storm.replay.effects import Effect, effect_of
 from kcore.measure.storm.replay.events import (
     ConfigsAltered,
     ControlledShutdown,
@@ -30,9 +31,12 @@ from kcore.measure.storm.replay.events import (
     Registration,
     TopicsCreated,
     TopicsDeleted,
+    Unfenced,
     Unregistration,
+    name_of,
 )
-from kcore.measure.storm.replay.schedule import BROKER, Planned, Subject, brokers_of, subjects_of
+from kcore.measure.storm.replay.partition_states import Begin, epochs_of, row_of, state_of
+from kcore.measure.storm.replay.schedule import Order, Planned
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.partition_state import PartitionRegistration
 from kcore.schema.broker_lifecycle import UnregisterBrokerRequest
@@ -40,11 +44,10 @@ from kcore.schema.producers import AllocateProducerIdsRequest
 from kcore.schema.structure import Message
 from kcore.types import Uuid
 
-_POLL_S: Final = 0.02
-_WAIT_SESSIONS: Final = 3.0  # So many session time-outs an event waits for the state before it.
+_POLL_S: Final = 0.005
+_WAIT_SESSIONS: Final = 3.0  # So many session time-outs a replay waits for a broker, or for the brokers' own reading.
 _LEAST_WAIT_S: Final = 5.0
-_TRIES: Final = 5
-_AGAIN_S: Final = 0.1
+_TRIES: Final = 3
 STALE: Final = frozenset(
     {"INVALID_UPDATE_VERSION", "FENCED_LEADER_EPOCH", "NEW_LEADER_ELECTED", "INELIGIBLE_REPLICA", "STALE_BROKER_EPOCH"}
 )
@@ -62,23 +65,23 @@ class Played:
     begun_ns: int = 0  # when its brokers or administrators did it; later than `due_ns` if earlier events were not done
     done_ns: int = 0  # when the controller had answered
     errors: list[str] = field(default_factory=list)
-    session_end_ns: int = 0  # when the session of a killed broker ended, from which on the controller could act
-    deviation: str = ""  # how the target's state before the event differed from the recorded one
+    deviation: str = ""  # how the target's state after the event differs from the recorded one
 
 
 class Player:
     """The brokers and administrators of a replay."""
 
     def __init__(self, quorum: Quorum, fleet: Fleet, *, session_s: float) -> None:
-        self.quorum, self.fleet, self.session_s = quorum, fleet, session_s
+        self.quorum, self.fleet = quorum, fleet
+        self.wait_s = max(_LEAST_WAIT_S, _WAIT_SESSIONS * session_s)
         self.played: list[Played] = []
-        self.deviating: set[Partition] = set()  # Partitions whose state differs: no event waits for them again.
-        self.deviating_brokers: set[int] = set()  # Until their next event.
+        self.deviations: dict[Partition, str] = {}  # Why partitions differ; no later event compares them again.
+        self.begin: Begin = {}  # The epochs of the target's partitions when the replay began.
         self.begin_ns = 0
         self.lives: dict[int, list[list[int]]] = {}  # By row, when the broker ran: begin and end in ns, 0 if it runs.
         self._lost: dict[int, list[Uuid]] = {}  # By broker, its offline directories.
-        self._last: dict[Subject, asyncio.Task[None]] = {}
-        self._acting: dict[int, set[asyncio.Task[None]]] = {}  # The events in which each broker takes part.
+        self._order = Order()
+        self._shutdowns: set[asyncio.Task[None]] = set()
 
     @property
     def image(self) -> ClusterImage:
@@ -86,45 +89,33 @@ class Player:
         return self.fleet.observer.image
 
     async def play(self, planned: list[Planned], on_progress: Callable[[int], None] = lambda done: None) -> None:
-        """Does all events, and returns when the controller has answered the last one."""
-        self.begin_ns = time.monotonic_ns()
+        """Does all events, and returns when the target has the effects of the last one."""
+        self.begin, self.begin_ns = epochs_of(self.image), time.monotonic_ns()
         tasks = []
         for at, each in enumerate(planned):
             due_ns = self.begin_ns + int(each.due_ms * _MS)
             await asyncio.sleep(max(0.0, (due_ns - time.monotonic_ns()) / _NS))
             played = Played(each, due_ns)
             self.played.append(played)
-            subjects = subjects_of(each.cause)
-            earlier = {self._last[subject] for subject in subjects if subject in self._last}
-            for kind, name in subjects:
-                if kind == BROKER:  # A broker ends or registers after all that it takes part in.
-                    earlier |= self._acting.pop(int(name), set())
-            task = asyncio.create_task(self._do(played, earlier))
-            self._last |= dict.fromkeys(subjects, task)
-            for broker_id in brokers_of(each.cause):
-                others = self._acting.setdefault(broker_id, set())
-                others -= {other for other in others if other.done()}
-                others.add(task)
+            task = asyncio.create_task(self._do(played, self._order.earlier(each)))
+            self._order.add(each, task)
             tasks.append(task)
             on_progress(at + 1)
         await asyncio.gather(*tasks)
+        await asyncio.gather(*self._shutdowns)
 
     async def _do(self, played: Played, earlier: set[asyncio.Task[None]]) -> None:
         """Does one event; a refusal or an error is kept with the event, and the replay goes on."""
         if earlier:
             await asyncio.wait(earlier)
-        await self._settle(played)
         played.begun_ns = time.monotonic_ns()
-        if isinstance(cause := played.planned.cause, Registration | MissedHeartbeats | ControlledShutdown):
-            self.deviating_brokers.discard(cause.broker_id)
         for _ in range(_TRIES):
             played.errors = await self._tried(played)
             played.done_ns = time.monotonic_ns()
-            if not isinstance(cause, IsrsChanged) or not STALE.intersection(played.errors):
-                return
-            await asyncio.sleep(_AGAIN_S)  # As a real leader, which asks again when it has read the newer state.
-            self.fleet.drain()
-            await self._settle(played)
+            if not isinstance(played.planned.cause, IsrsChanged) or not STALE.intersection(played.errors):
+                break
+            await self._catch_up()  # As a real leader, which asks again when it has read the newer state.
+        await self._compare(played)
 
     async def _tried(self, played: Played) -> list[str]:
         """Does the event; returns the errors."""
@@ -133,75 +124,72 @@ class Player:
         except KcoreError as error:
             return [f"{type(error).__name__}: {error}"]
 
-    async def _settle(self, played: Played) -> None:
-        """Waits until the target's brokers and partitions are as they were in the trace before the event."""
-        end_ns = time.monotonic_ns() + int(max(_LEAST_WAIT_S, _WAIT_SESSIONS * self.session_s) * _NS)
-        while difference := self._difference(played.planned):
-            if time.monotonic_ns() > end_ns:
-                played.deviation = difference
-                while (broker_id := self._different_broker(played.planned)) is not None:
-                    self.deviating_brokers.add(broker_id)
-                if isinstance(cause := played.planned.cause, IsrsChanged):
-                    self.deviating.update(change.partition for change in cause.changes)
-                return
+    async def _compare(self, played: Played) -> None:
+        """Waits until the brokers have read the event's recorded effects; notes a deviation if others come instead.
+
+        The controller has answered. So its decision is final when the brokers have read all that it has committed.
+        """
+        if not self._differences(played.planned):
+            return
+        await self._catch_up()
+        for partition, difference in self._differences(played.planned).items():
+            played.deviation = played.deviation or f"{partition}: {difference}"
+            refused = f"refused {', '.join(played.errors)}" if played.errors else difference
+            self.deviations[partition] = f"{name_of(played.planned.cause)}: {refused}"
+
+    async def _catch_up(self) -> None:
+        """Waits until the brokers have read all that is committed now; for at most `wait_s`."""
+        end_ns = time.monotonic_ns() + int(self.wait_s * _NS)
+        committed = (await self.quorum.describe()).high_watermark
+        self.fleet.drain()
+        while self.fleet.observer.end_offset < committed and time.monotonic_ns() < end_ns:
             await asyncio.sleep(_POLL_S)
             self.fleet.drain()
 
-    def _difference(self, planned: Planned) -> str:
-        """How the state before an event differs from the recorded one, in words; empty if it does not."""
-        if (broker_id := self._different_broker(planned)) is not None:
-            return f"broker {broker_id} is not {'un' * (broker_id in planned.in_service)}fenced, and was when recorded"
-        if isinstance(cause := planned.cause, DirectoriesAssigned):
-            unknown = (each for each in cause.directories if self.state_of(each) is None)
-            return next((f"{each} does not exist" for each in unknown), "")
-        for change in cause.changes if isinstance(cause, IsrsChanged) else ():
-            if change.partition in self.deviating:
-                continue
-            state = self.state_of(change.partition)
-            if state is None:
-                return f"{change.partition} does not exist"
-            if _is_done(change, state):
-                continue
-            if state.leader != change.leader:
-                return f"{change.partition} has leader {state.leader}, and {change.leader} was recorded"
-            if {*state.isr} != {*change.isr_before}:
-                return f"{change.partition} has ISR {[*state.isr]}, and {[*change.isr_before]} was recorded"
-        return ""
+    def _differences(self, planned: Planned) -> dict[Partition, str]:
+        """The partitions whose state is not the recorded one after the event, with what differs."""
+        found = {}
+        for partition, effect in planned.effects.items():
+            if partition not in self.deviations and (difference := self._difference(effect)):
+                found[partition] = difference
+        return found
 
-    def _different_broker(self, planned: Planned) -> int | None:
-        """A broker that is fenced or unfenced otherwise than recorded, and that events wait for; None if none is."""
-        for broker_id in (planned.in_service | planned.ended) - self.deviating_brokers:
-            known = self.image.brokers.get(broker_id)
-            if known is None or known.fenced == (broker_id in planned.in_service):
-                return broker_id
-        return None
+    def _difference(self, effect: Effect) -> str:
+        state = state_of(self.image, effect.partition)
+        if state is None:
+            return "the partition does not exist"
+        own = effect_of(self.image, effect.partition, state, self.begin)
+        if own.replicas != effect.replicas:
+            return "the target has other replicas"
+        if own.isr != effect.isr:
+            return "the target has another ISR"
+        if own.leader != effect.leader:
+            return "the target elected another leader"
+        return "" if own.epochs == effect.epochs else "the target made another number of changes"
 
-    def state_of(self, partition: Partition) -> PartitionRegistration | None:
-        """The target's state of a partition; None if it does not exist."""
-        row = self._row(partition)
-        return None if row < 0 else self.image.table.registration(row)
-
-    def _row(self, partition: Partition) -> int:
-        if partition.topic not in self.image.topics:
-            return -1
-        return int(self.image.table.row_at(self.image.topics.row(partition.topic), partition.partition_index))
+    async def _until(self, what: str, done: Callable[[], bool]) -> None:
+        """Returns when the condition holds. TargetError after `wait_s`."""
+        end_ns = time.monotonic_ns() + int(self.wait_s * _NS)
+        while not done():
+            if time.monotonic_ns() > end_ns:
+                raise TargetError(f"waited {self.wait_s:g} s in vain for {what}")
+            await asyncio.sleep(_POLL_S)
+            self.fleet.drain()
 
     async def _act(self, played: Played) -> list[str]:
         """Does the event once; returns the errors in the answers."""
         match played.planned.cause:
             case Registration() as cause:
                 await self.register(cause)
+            case Unfenced(broker_id=broker_id):
+                await self._unfence(broker_id)
             case MissedHeartbeats(broker_id=broker_id):
+                await self.fleet.fence(self.fleet.brokers[broker_id], self.wait_s)
                 self.end(broker_id)
-                sent_ns = self.fleet.brokers[broker_id].last_sent_ns
-                played.session_end_ns = sent_ns + int(self.session_s * _NS) if sent_ns else 0
             case ControlledShutdown(broker_id=broker_id):
-                await self.fleet.shut_down(self._running(broker_id), self.fleet.options.timeout_s)
-                self.end(broker_id)
+                await self._shut_down(broker_id)
             case DirectoriesLost(broker_id=broker_id, lost=lost):
-                self._lost.setdefault(broker_id, []).extend(lost)
-                for broker in self._running(broker_id):
-                    self.fleet.lose_directories(broker, self._lost[broker_id])
+                await self._lose_directories(broker_id, lost)
             case Unregistration(broker_id=broker_id):
                 self.end(broker_id)
                 return await self._ask(UnregisterBrokerRequest(broker_id=broker_id))
@@ -242,23 +230,67 @@ class Player:
             case other:
                 raise AssertionError(f"no request for {other}")
 
-    async def register(self, cause: Registration) -> None:
-        """Starts a broker with the recorded rack and directories; an earlier incarnation of it ends first."""
+    async def register(self, cause: Registration, *, ready: bool = False) -> None:
+        """Starts a broker with the recorded rack and directories; an earlier incarnation of it ends first.
+
+        Until the broker is ready, its heartbeats request that it stays fenced.
+        """
         broker = self.fleet.brokers[cause.broker_id]
         self.end(cause.broker_id)
         broker.rack = cause.rack
         if cause.directories:
             self.fleet.set_directories(broker, cause.directories)
+        self.fleet.want_fence(broker, not ready)
         self._lost.pop(cause.broker_id, None)
         await self.fleet.start([broker], clean=cause.is_clean)
         self.lives.setdefault(broker.row, []).append([time.monotonic_ns(), 0])
+
+    async def _unfence(self, broker_id: int) -> None:
+        """Makes a broker ready; one that missed its heartbeats and did not register since sends them again."""
+        broker = self.fleet.brokers[broker_id]
+        self.fleet.want_fence(broker, False)
+        if broker.state is State.OFF:
+            self.fleet.resume(broker)
+            self.lives.setdefault(broker.row, []).append([time.monotonic_ns(), 0])
+        await self.fleet.unfenced([broker], self.wait_s)
+
+    async def _shut_down(self, broker_id: int) -> None:
+        """Begins a controlled shutdown; the broker ends later, when the controller allows it."""
+        broker = self.fleet.brokers[broker_id]
+        if broker.state is State.OFF:
+            raise TargetError(f"broker {broker_id} has ended already")
+        task = asyncio.create_task(self._end_by_shutdown(broker))
+        self._shutdowns.add(task)
+        task.add_done_callback(self._shutdowns.discard)
+        await self._until(f"the controlled shutdown of broker {broker_id}", lambda: self._leaves(broker_id))
+
+    async def _end_by_shutdown(self, broker: HollowBroker) -> None:
+        try:
+            await self.fleet.shut_down([broker], self.fleet.options.timeout_s)
+        except TargetError:
+            return  # The broker's next registration ends it.
+        self.end(broker.broker_id)
+
+    def _leaves(self, broker_id: int) -> bool:
+        known = self.image.brokers.get(broker_id)
+        return known is None or known.fenced or known.in_controlled_shutdown
+
+    async def _lose_directories(self, broker_id: int, lost: tuple[Uuid, ...]) -> None:
+        self._lost.setdefault(broker_id, []).extend(lost)
+        for broker in self._running(broker_id):
+            self.fleet.lose_directories(broker, self._lost[broker_id])
+            await self._until(f"the lost directories of broker {broker_id}", lambda: self._lacks(broker_id, lost))
+
+    def _lacks(self, broker_id: int, lost: tuple[Uuid, ...]) -> bool:
+        known = self.image.brokers.get(broker_id)
+        return known is None or not {*known.directories} & {*lost}
 
     async def _alter_partition(self, cause: IsrsChanged) -> list[str]:
         """The ISR change, by the partitions' present leaders: by the recorded one unless the target elected another."""
         by_leader: dict[int, list[tuple[int, IsrChange]]] = {}
         errors: list[str] = []
         for change in cause.changes:
-            row = self._row(change.partition)
+            row = row_of(self.image, change.partition)
             state = None if row < 0 else self.image.table.registration(row)
             if state is None or state.leader not in change.isr:
                 errors = ["the leader is not in the recorded ISR" if state else "the partition does not exist"]

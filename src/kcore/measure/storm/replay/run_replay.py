@@ -3,7 +3,8 @@
 import asyncio
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
@@ -27,10 +28,18 @@ from kcore.measure.storm.replay.compare_states import (
     decision_differences,
     decisions_of,
     end_differences,
-    epochs_of,
 )
-from kcore.measure.storm.replay.events import Consequence, Event, NotReplayed, Registration, name_of
+from kcore.measure.storm.replay.effects import steps_of
+from kcore.measure.storm.replay.events import (
+    Consequence,
+    Event,
+    MissedHeartbeats,
+    NotReplayed,
+    Registration,
+    name_of,
+)
 from kcore.measure.storm.replay.initial_state import restore, set_levels
+from kcore.measure.storm.replay.partition_states import epochs_of
 from kcore.measure.storm.replay.player import Played, Player
 from kcore.measure.storm.replay.recording import Recording
 from kcore.measure.storm.replay.schedule import Subject, schedule, subjects_of
@@ -48,7 +57,7 @@ _SESSION_MS: Final = 9_000  # Kafka's default of broker.session.timeout.ms.
 _LEAST_SESSION_MS: Final = 3_000
 _MOST_SESSION_MS: Final = 600_000
 _BEATS: Final = 4.5  # Heartbeats in a session, as with Kafka's defaults.
-_SETTLE_S: Final = 2.0  # After the last event and the last session, for the controller's last decisions.
+_SETTLE_S: Final = 2.0  # After the last event, for decisions of the controller that no event leads to.
 _PROGRESS: Final = 10  # Lines about progress.
 _MILLIS: Final = 1e6
 _NS: Final = 1_000_000_000
@@ -85,8 +94,7 @@ class EventResult:
     time_ms: int  # in the trace
     late_ms: float  # between the due time and the moment at which the event was done
     answered_ms: float = NOT_KNOWN  # from then until the controller had answered
-    # From then, or from the end of a killed broker's session, until the last live broker knew the event's last record.
-    known_ms: float = NOT_KNOWN
+    known_ms: float = NOT_KNOWN  # from then until the last live broker knew the event's last record
     errors: list[str] = field(default_factory=list)
     deviation: str = ""
 
@@ -190,21 +198,20 @@ class _Run:
         result.problems += await restore(recording.before, player, storm)
         await storm.settled()
         begin_offset = fleet.observer.end_offset
-        unfenced = {each for each in recording.before.brokers if not recording.before.brokers[each].fenced}
-        planned = schedule(recording.events, recording.from_ms, self.options.speed, session_ms, unfenced)
+        steps = steps_of(recording.before, recording.batches)
+        planned = schedule(steps, recording.from_ms, self.options.speed)
         result.planned = len(planned)
         cpu_s = self._cpu_s()
         begun_s = time.monotonic()
         try:
             await player.play(planned, self._progress(len(planned)))
-            await asyncio.sleep(session_ms / 1_000 + _SETTLE_S)  # Sessions of the last killed brokers end.
+            await asyncio.sleep(_SETTLE_S)
             await storm.settled()
             result.is_whole = True
         finally:  # Ctrl-C keeps what was measured, too.
             result.seconds = time.monotonic() - begun_s
             if cpu_s >= 0:
                 result.controller_cpu_s = self._cpu_s() - cpu_s
-            result.false_fencings = fleet.false_fencings
             self._judge(fleet, player, begin_offset)
 
     def _progress(self, count: int) -> Callable[[int], None]:
@@ -238,10 +245,13 @@ class _Run:
         mine = decisions_of(image, [each for each in batches if each.offset >= begin_offset])
         result.events = _results(player, mine.events, fleet.timeline)
         result.peak_events_s = _peak(player.played)
+        fencings = false_fencings(player.played, mine.events)
+        result.false_fencings = sum(fencings.values())
+        result.problems += [_fenced_too_often(*each) for each in sorted(fencings.items())]
         if not result.is_whole:
             return
         theirs = decisions_of(recording.before.copy(), recording.batches)
-        reasons = _reasons(player.played)
+        reasons = player.deviations
         recorded_end = EndState(recording.after, epochs_of(recording.before))
         target_end = EndState(fleet.observer.image, begun)
         result.same_ends, result.ends = end_differences(recorded_end, target_end, reasons)
@@ -257,17 +267,22 @@ def _brokers_in(recording: Recording) -> dict[int, int]:
     return found
 
 
-def _reasons(played: Sequence[Played]) -> dict[str, str]:
-    """By topic, the first refusal of an event about it, or the first deviation that an event met."""
-    found: dict[str, str] = {}
-    for each in played:
-        if not each.errors and not each.deviation:
-            continue
-        why = f"refused {', '.join(each.errors)}" if each.errors else "not as recorded before it"
-        for kind, name in subjects_of(each.planned.cause):
-            if kind == "topic":
-                found.setdefault(name, f"{name_of(each.planned.cause)}: {why}")
-    return found
+def false_fencings(played: Sequence[Played], events: Iterable[Event]) -> Counter[int]:
+    """By broker, how often the target fenced it without a cause. `events`: those in the target's log.
+
+    A hollow broker does not see this: its next heartbeat ends the fencing.
+    """
+    found = Counter(each.what.broker_id for each in events if isinstance(each.what, MissedHeartbeats))
+    found.subtract(each.planned.cause.broker_id for each in played if isinstance(each.planned.cause, MissedHeartbeats))
+    return +found
+
+
+def _fenced_too_often(broker_id: int, count: int) -> str:
+    times = "once" if count == 1 else f"{count:,} times"
+    return (
+        f"the target fenced broker {broker_id} {times} without a cause in the trace, because its heartbeats came too "
+        "late: give a longer --session-timeout"
+    )
 
 
 def _results(player: Player, events: Sequence[Event], timeline: Timeline) -> list[EventResult]:
@@ -298,7 +313,7 @@ def _results(player: Player, events: Sequence[Event], timeline: Timeline) -> lis
             deviation=each.deviation,
         )
         if ends and (known_ns := _last_known(max(ends), each.begun_ns, player.lives, knowledge)):
-            result.known_ms = max(0, known_ns - (each.session_end_ns or each.begun_ns)) / _MILLIS
+            result.known_ms = max(0, known_ns - each.begun_ns) / _MILLIS
         found.append(result)
     return found
 

@@ -1,38 +1,34 @@
-"""When a replay does each event, which events wait for each other, and which brokers must be in service before it."""
+"""When a replay does each event, and the earlier events that it waits for."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kcore.measure.storm.replay.causes import UNFENCED
+from kcore.measure.storm.replay.effects import Effect, Step
 from kcore.measure.storm.replay.events import (
     Cause,
     ConfigsAltered,
-    Consequence,
-    ControlledShutdown,
     DirectoriesAssigned,
-    DirectoriesLost,
     Elected,
     Event,
     FeaturesUpdated,
     IsrsChanged,
-    MissedHeartbeats,
-    NotReplayed,
+    Partition,
     PartitionsAdded,
     ProducerIdsAllocated,
     QuotasAltered,
     Reassigned,
-    Registration,
     TopicsCreated,
     TopicsDeleted,
-    Unregistration,
 )
+from kcore.schema.configs import ConfigResourceType
 
-_BROKER_EVENTS: Final = (
-    Registration | MissedHeartbeats | ControlledShutdown | DirectoriesLost | Unregistration | ProducerIdsAllocated
-)
 BROKER: Final = "broker"
+TOPIC: Final = "topic"
+SETTINGS: Final = "settings"
 Subject = tuple[str, str]  # A kind of object, and its name.
+CLUSTER: Final[Subject] = ("cluster", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +38,12 @@ class Planned:
     due_ms: float  # after the replay's begin
     event: Event
     cause: Cause
-    in_service: frozenset[int]  # Brokers that the trace's controller had unfenced before the event.
-    ended: frozenset[int]  # Brokers that it had fenced, and that had not registered again.
+    effects: Mapping[Partition, Effect]
+    shared: frozenset[Subject]  # The objects whose state the controller's decision depends on.
 
 
 def subjects_of(cause: Cause) -> list[Subject]:
-    """The brokers or topics that an event concerns; events with a common subject follow each other."""
+    """The brokers, topics or settings that an event changes."""
     match cause:
         case TopicsCreated():
             names = [each.name for each in cause.topics]
@@ -64,58 +60,71 @@ def subjects_of(cause: Cause) -> list[Subject]:
         case DirectoriesAssigned():
             names = [each.topic for each in cause.directories]
         case ConfigsAltered():
-            return [*dict.fromkeys(("settings", each.resource_name) for each in cause.settings)]
-        case FeaturesUpdated() | QuotasAltered():
+            found = (
+                (TOPIC if each.resource_type == ConfigResourceType.TOPIC else SETTINGS, each.resource_name)
+                for each in cause.settings
+            )
+            return [*dict.fromkeys(found)]
+        case FeaturesUpdated() | QuotasAltered() | ProducerIdsAllocated():
             return [(cause.kind, "")]
         case _:
             return [(BROKER, str(cause.broker_id))]
-    return [("topic", name) for name in dict.fromkeys(names)]
+    return [(TOPIC, name) for name in dict.fromkeys(names)]
 
 
-def brokers_of(cause: Cause) -> set[int]:
-    """The brokers that take part in an event about topics or partitions."""
-    match cause:
-        case TopicsCreated():
-            return {each for topic in cause.topics for replicas in topic.assignments.values() for each in replicas}
-        case PartitionsAdded():
-            return {each for replicas in cause.assignments.values() for each in replicas}
-        case IsrsChanged():
-            return {cause.leader, *(each for change in cause.changes for each in change.isr)}
-        case Reassigned():
-            return {each for replicas in cause.moves.values() for each in replicas or ()}
-        case DirectoriesAssigned() | ProducerIdsAllocated():
-            return {cause.broker_id}
-        case _:
-            return set()
+def owned_by(cause: Cause) -> list[Subject]:
+    """The objects that no other event changes or depends on at the same time.
 
-
-def schedule(
-    events: Sequence[Event], from_ms: int, speed: float, session_ms: float, unfenced: set[int]
-) -> list[Planned]:
-    """The causes in the order of their due times. `unfenced`: the brokers that are in service at the begin.
-
-    A broker must end one session time-out before the recorded fencing, but not before its last recorded action.
+    Levels of features, and settings of brokers and of the cluster, may change every decision.
     """
-    in_service, ended, last_ms = frozenset(unfenced), frozenset[int](), dict[int, float]()
-    found: list[Planned] = []
-    for event in events:
-        at_ms, what = (event.time_ms - from_ms) / speed, event.what
-        if isinstance(what, NotReplayed):
-            continue
-        if isinstance(what, Consequence):
-            if what.kind == UNFENCED:
-                in_service |= {what.broker_id}
-                last_ms[what.broker_id] = at_ms
-            continue
-        planned = Planned(at_ms, event, what, in_service, ended)
-        if isinstance(what, MissedHeartbeats):  # Until the fencing, other brokers do not see that this one has ended.
-            due_ms = max(at_ms - session_ms, last_ms.get(what.broker_id, 0.0), 0.0)
-            planned = Planned(due_ms, event, what, in_service & {what.broker_id}, frozenset())
-        if isinstance(what, MissedHeartbeats | ControlledShutdown):
-            in_service, ended = in_service - {what.broker_id}, ended | {what.broker_id}
-        elif isinstance(what, Registration | Unregistration):
-            in_service, ended = in_service - {what.broker_id}, ended - {what.broker_id}
-        acting = {what.broker_id} if isinstance(what, _BROKER_EVENTS) else brokers_of(what)
-        last_ms |= dict.fromkeys(acting, at_ms)
-        found.append(planned)
-    return sorted(found, key=lambda each: each.due_ms)
+    subjects = subjects_of(cause)
+    if isinstance(cause, FeaturesUpdated) or any(kind == SETTINGS for kind, _ in subjects):
+        return [*subjects, CLUSTER]
+    return subjects
+
+
+def schedule(steps: Sequence[Step], from_ms: int, speed: float) -> list[Planned]:
+    """The causes with their due times, in the order of the recording."""
+    return [
+        Planned((step.event.time_ms - from_ms) / speed, step.event, step.cause, step.effects, _shared_by(step))
+        for step in steps
+    ]
+
+
+def _shared_by(step: Step) -> frozenset[Subject]:
+    brokers = {*step.brokers}
+    if isinstance(step.cause, DirectoriesAssigned | ProducerIdsAllocated):
+        brokers.add(step.cause.broker_id)
+    return frozenset({CLUSTER, *((BROKER, str(each)) for each in brokers)} - {*owned_by(step.cause)})
+
+
+class Order:
+    """Keeps the recorded order of events that concern the same objects.
+
+    An event waits for the last earlier event that owns one of its objects, and for the later events that share an
+    object that the event owns. So a broker changes its state only between the events of its partitions.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[Subject, asyncio.Task[None]] = {}
+        self._sharers: dict[Subject, set[asyncio.Task[None]]] = {}
+
+    def earlier(self, planned: Planned) -> set[asyncio.Task[None]]:
+        """The unfinished tasks that the event waits for."""
+        owned = owned_by(planned.cause)
+        found = {self._owners[each] for each in (*owned, *planned.shared) if each in self._owners}
+        for each in owned:
+            found |= self._sharers.get(each, set())
+        return _unfinished(found)
+
+    def add(self, planned: Planned, task: asyncio.Task[None]) -> None:
+        """Adds the task of an event, which is later than all added before."""
+        for each in owned_by(planned.cause):
+            self._owners[each] = task
+            self._sharers.pop(each, None)
+        for each in planned.shared:
+            self._sharers[each] = {*_unfinished(self._sharers.get(each, ())), task}
+
+
+def _unfinished(tasks: Iterable[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+    return {each for each in tasks if not each.done()}
