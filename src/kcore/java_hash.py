@@ -92,9 +92,12 @@ def hash_map_ordering(keys: Iterable[str], *, capacity: int = 16) -> Generator[N
         part.append(text)
         weight += 1 + len(text) // _SHORT
     hashes += _hashes_of(part)
-    if len(listed) > HASHED_AT_ONCE:
-        yield
-    return _in_buckets(listed, hashes, capacity)
+    if len(listed) <= HASHED_AT_ONCE:
+        return _in_buckets(listed, hashes, capacity)
+    yield
+    order = _in_buckets(listed, hashes, capacity)
+    yield
+    return order
 
 
 def _hashes_of(texts: Sequence[str]) -> list[int]:

@@ -37,7 +37,7 @@ def test_a_map_grows_beyond_three_quarters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "length", "parts"), [(10, 9, 1), (1000, 9, 1), (1001, 9, 3), (5000, 9, 6), (40, 8192, 2)]
+    ("count", "length", "parts"), [(10, 9, 1), (1000, 9, 1), (1001, 9, 4), (5000, 9, 7), (40, 8192, 2)]
 )
 def test_many_or_long_names_are_listed_in_parts(count: int, length: int, parts: int) -> None:
     names = [f"{number:05}".ljust(length, "x") for number in range(count)]

@@ -10,6 +10,7 @@ from kcore.node.zk.admin import acls
 from kcore.protocol_errors import Errors
 from kcore.schema import configs
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialDeletion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
@@ -92,3 +93,12 @@ def test_many_acls_are_created_and_deleted_in_parts(monkeypatch: pytest.MonkeyPa
     assert found == [[name] for name in NAMES[:count]]
     compared = count * (count + 1) // 2  # In order, so that on average half of the filters are compared.
     assert cluster.pauses >= 2 * compared // 1_000
+
+
+def test_the_alterations_of_many_users_are_sorted_in_parts() -> None:
+    cluster = small([1])
+    deletions = [ScramCredentialDeletion(name=name, mechanism=1) for name in NAMES]
+    response = ask(cluster, AlterUserScramCredentialsRequest(deletions=deletions))
+    assert [each.user for each in response.results] == NAMES
+    assert {each.error_code for each in response.results} == {Errors.RESOURCE_NOT_FOUND}
+    assert cluster.pauses >= 2 * MANY // 100 + 3 * MANY // 1_000
