@@ -5,7 +5,7 @@ the order of insertion, also in buckets of 8 and more entries, which Java turns 
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar, overload
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 Key = TypeVar("Key")
 _MANY: Final = 1_000  # Above this number of keys, NumPy is faster.
 _JAVA_INT: Final = re.compile(r"[+-]?[0-9]+")
+HASHED_AT_ONCE: Final = 1_000  # Short texts in one part of `hash_map_ordering`.
+_FEW: Final = 64  # Up to this number of texts, hashing one by one is faster.
 _SHORT: Final = 256  # Longer texts are hashed by NumPy, one by one.
 _POWERS: Final = np.array([pow(31, place, 1 << 32) for place in reversed(range(1024))], np.uint32)
 FIBONACCI: Final = -7046029254386353131 & (1 << 64) - 1  # The multiplier in BaseHashTable.findSlot.
@@ -74,14 +76,39 @@ def hash_map_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = string_h
     listed = list(keys)
     if len(listed) < 2:
         return listed
+    if hash_of is string_hash and len(listed) > _MANY:
+        return _in_buckets(listed, string_hashes(listed), capacity)
+    return _in_buckets(listed, [hash_of(key) for key in listed], capacity)
+
+
+def hash_map_ordering(keys: Iterable[str], *, capacity: int = 16) -> Generator[None, None, list[str]]:
+    """`hash_map_order` of texts, in parts of some milliseconds. Up to HASHED_AT_ONCE short texts are one part."""
+    listed, hashes, part, weight = list(keys), list[int](), list[str](), 0
+    for text in listed:
+        if weight >= HASHED_AT_ONCE:
+            hashes += _hashes_of(part)
+            part, weight = [], 0
+            yield
+        part.append(text)
+        weight += 1 + len(text) // _SHORT
+    hashes += _hashes_of(part)
+    if len(listed) <= HASHED_AT_ONCE:
+        return _in_buckets(listed, hashes, capacity)
+    yield
+    order = _in_buckets(listed, hashes, capacity)
+    yield
+    return order
+
+
+def _hashes_of(texts: Sequence[str]) -> list[int]:
+    return string_hashes(texts) if len(texts) > _FEW else [string_hash(each) for each in texts]
+
+
+def _in_buckets(listed: list[Any], hashes: list[int], capacity: int) -> list[Any]:
+    """The keys by their buckets. `hashes`: the hashCode of each key."""
     buckets = 1 << (max(capacity, 1) - 1).bit_length()
     while len(listed) * 4 > buckets * 3:
         buckets *= 2
-
-    if hash_of is string_hash and len(listed) > _MANY:
-        hashes = string_hashes(listed)
-    else:
-        hashes = [hash_of(key) for key in listed]
     if len(listed) > _MANY:
         values = np.array(hashes, np.uint32)
         places = np.argsort((values ^ values >> 16) & np.uint32(buckets - 1), kind="stable")
@@ -104,12 +131,33 @@ def timeline_order(keys: Iterable[Any], hash_of: Callable[[Any], int] = int, *, 
     `hash_of` returns the key's hashCode, signed or as an unsigned 32-bit number; an id is its own hashCode. `replaced`:
     existing keys got new values, for which the map grows as if it had one more key (BaseHashTable).
     """
-    slots: list[list[Any]] = [[], []]
     listed = list(keys)
-    while (len(listed) + replaced) * 3 > len(slots) * 4:
-        slots += [[] for _ in slots]
+    slots = _slots(len(listed) + replaced)
     for key in listed:
         slots[_slot(hash_of(key), len(slots))].append(key)
+    return _in_slots(slots)
+
+
+def timeline_ordering(keys: Iterable[str]) -> Generator[None, None, list[str]]:
+    """`timeline_order` of texts, in parts of some milliseconds."""
+    listed = list(keys)
+    slots = _slots(len(listed))
+    for place, key in enumerate(listed, 1):
+        if place % HASHED_AT_ONCE == 0:
+            yield
+        slots[_slot(string_hash(key), len(slots))].append(key)
+    return _in_slots(slots)
+
+
+def _slots(count: int) -> list[list[Any]]:
+    """The empty slots of a table that has grown for so many keys."""
+    slots = 2
+    while count * 3 > slots * 4:
+        slots *= 2
+    return [[] for _ in range(slots)]
+
+
+def _in_slots(slots: list[list[Any]]) -> list[Any]:
     return [key for slot in slots for key in reversed(slot)]
 
 

@@ -3,7 +3,16 @@
 import pytest
 
 from kcore import java_hash
-from kcore.java_hash import hash_map_order, java_split, string_hash, timeline_order
+from kcore.java_hash import (
+    HASHED_AT_ONCE,
+    hash_map_order,
+    hash_map_ordering,
+    java_split,
+    string_hash,
+    timeline_order,
+    timeline_ordering,
+)
+from kcore.steps import finished
 
 
 @pytest.mark.parametrize(
@@ -25,6 +34,19 @@ def test_a_map_grows_beyond_three_quarters() -> None:
     more = range(100, 100 + 13)
     assert hash_map_order(more, lambda number: number) == sorted(more, key=lambda n: n & 31)
     assert hash_map_order([33, 1], lambda number: number, capacity=64) == [1, 33]
+
+
+@pytest.mark.parametrize(
+    ("count", "length", "parts"), [(10, 9, 1), (1000, 9, 1), (1001, 9, 4), (5000, 9, 7), (40, 8192, 2)]
+)
+def test_many_or_long_names_are_listed_in_parts(count: int, length: int, parts: int) -> None:
+    names = [f"{number:05}".ljust(length, "x") for number in range(count)]
+    assert HASHED_AT_ONCE == 1000
+    assert len([*hash_map_ordering(names)]) == parts - 1
+    assert finished(hash_map_ordering(names)) == hash_map_order(names)
+    assert finished(timeline_ordering(names)) == timeline_order(names, string_hash)
+    assert len([*timeline_ordering(names)]) == count // 1000
+    assert finished(hash_map_ordering(names, capacity=4 * count)) == hash_map_order(names, capacity=4 * count)
 
 
 def test_ids_are_listed_by_the_highest_bits_of_their_hash() -> None:

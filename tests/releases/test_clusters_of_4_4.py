@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from cli.invoking import kcore
-from controller.kraft.contexts import a_context
+from controller.kraft.contexts import a_context, decision_of
 from controller.kraft.runtime import controller_of
 from controller.kraft.test_bootstrap_snapshots import written
 from kcore.broker.lifecycle.registration_fields import features_of
-from kcore.controller.kraft.admin.features import on_update_features
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import ReadSnapshotSlice
 from kcore.measure.watch.frame import partitions_of
@@ -89,7 +88,7 @@ def test_kafka_features_upgrades_to_4_4(release: str, error: Errors) -> None:
         if name != "metadata.version":
             context.image.features[name] = 1
     rows = [FeatureUpdateKey(feature=name, max_version_level=to, upgrade_type=1) for name, to in DEFAULTS.items()]
-    decision = on_update_features(context, UpdateFeaturesRequest(feature_updates=rows), RequestInfo(2, 0))
+    decision = decision_of(context, UpdateFeaturesRequest(feature_updates=rows), RequestInfo(2, 0))
     assert decision.response.error_code == error, decision.response.error_message
     records = [each.record for each in decision.records if isinstance(each.record, FeatureLevelRecord)]
     assert {each.name: each.feature_level for each in records} == (DEFAULTS if error is Errors.NONE else {})

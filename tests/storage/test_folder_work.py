@@ -66,6 +66,43 @@ def test_a_folder_is_deleted_by_a_thread_after_its_name(directory: LogDirectory,
     assert threading.get_ident() not in deletion.threads
 
 
+def in_folder(directory: LogDirectory, suffix: str) -> list[str]:
+    return sorted(each.name for each in (directory.path / str(P)).iterdir() if each.suffix == suffix)
+
+
+@pytest.mark.parametrize("how", ["raise the start", "truncate fully"])
+def test_segments_are_deleted_by_a_thread_after_their_names(tmp_path: Path, deletion: Held, how: str) -> None:
+    """The thread deletes a folder meanwhile. A large segment takes long, and the event loop must not wait."""
+    directory = LogDirectory(tmp_path / "logs", Settings(segment_bytes=100), in_background=True).open()
+    for key in (P, Q):
+        directory.create(key)
+    directory.delete(Q)
+    log = directory.logs[P]
+    for offset in range(5):
+        data = building.batch(offset, [b"v" * 50])
+        log.append(data, scan_batches(data))
+    before = in_folder(directory, ".log")
+    if how == "raise the start":
+        log.raise_start_offset(3)
+        gone, left = before[:3], before[3:]
+    else:
+        log.truncate_fully_and_start_at(0)
+        gone, left = before, [f"{0:020}.log"]
+    assert in_folder(directory, ".log") == left
+    assert {f"{each}.deleted" for each in gone} <= {*in_folder(directory, ".deleted")}
+    deletion.release()
+    directory.close()
+    assert in_folder(directory, ".log") == left and not in_folder(directory, ".deleted")
+
+
+def test_a_start_deletes_segments_whose_deletion_a_crash_interrupted(directory: LogDirectory) -> None:
+    directory.create(P)
+    directory.close()
+    (directory.path / str(P) / f"{7:020}.log.deleted").write_bytes(b"x")
+    again = LogDirectory(directory.path).open()
+    assert not in_folder(again, ".deleted") and again.logs[P].end_offset == 0
+
+
 def test_a_topic_id_waits_for_the_thread_but_not_for_records(directory: LogDirectory, deletion: Held) -> None:
     """The thread deletes another folder meanwhile."""
     for key in (P, Q):

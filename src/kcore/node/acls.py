@@ -148,11 +148,14 @@ class Filter:
         return None
 
     def matching(self, index: AclsByResource[K, A], every: Iterable[A]) -> list[A]:
-        """The matching entries. Searches one pattern of the index if the filter names a pattern, otherwise `every`."""
-        found = every
+        """The matching entries."""
+        return [each for each in self.candidates(index, every) if self.matches(each)]
+
+    def candidates(self, index: AclsByResource[K, A], every: Iterable[A]) -> Iterable[A]:
+        """The entries that may match: those with the pattern that the filter names, or `every` entry."""
         if self.name is not None and self.resource_type != ANY and self.pattern_type in (LITERAL, PREFIXED):
-            found = index.of_pattern((self.resource_type, self.pattern_type, self.name))
-        return [each for each in found if self.matches(each)]
+            return index.of_pattern((self.resource_type, self.pattern_type, self.name))
+        return every
 
     def matches(self, acl: Acl) -> bool:
         """True if the filter matches the entry and its resource (AclBindingFilter.matches)."""
@@ -216,17 +219,36 @@ def matched(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-def described(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
-    """Entries grouped by resource, in the order of each resource's first entry."""
-    resources: dict[Resource, DescribeAclsResource] = {}
-    for acl in acls:
-        key = resource_of(acl)
-        if key not in resources:
-            resources[key] = DescribeAclsResource(
-                resource_type=acl.resource_type, resource_name=acl.resource_name, pattern_type=acl.pattern_type, acls=[]
+class Describing:
+    """Groups entries by resource, in the order of each resource's first entry."""
+
+    def __init__(self) -> None:
+        self._by_resource: dict[Resource, DescribeAclsResource] = {}
+
+    @property
+    def resources(self) -> list[DescribeAclsResource]:
+        """The resources of all added entries, each with its entries."""
+        return [*self._by_resource.values()]
+
+    def add(self, acls: Iterable[Acl]) -> None:
+        """Add entries to their resources."""
+        for acl in acls:
+            key = resource_of(acl)
+            if key not in self._by_resource:
+                self._by_resource[key] = DescribeAclsResource(
+                    resource_type=acl.resource_type,
+                    resource_name=acl.resource_name,
+                    pattern_type=acl.pattern_type,
+                    acls=[],
+                )
+            entry = AclDescription(
+                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
             )
-        entry = AclDescription(
-            principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
-        )
-        resources[key].acls.append(entry)
-    return [*resources.values()]
+            self._by_resource[key].acls.append(entry)
+
+
+def described(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
+    """Entries grouped by resource, as `Describing` groups them."""
+    describing = Describing()
+    describing.add(acls)
+    return describing.resources

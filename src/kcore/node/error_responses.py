@@ -3,8 +3,9 @@
 Source: `getErrorResponse` of Kafka's request classes.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Generator
+from copy import copy
+from typing import Any, Final, TypeVar
 
 from kcore.node.tokens import REQUESTER_SINCE
 from kcore.protocol_errors import ApiException, Errors
@@ -15,6 +16,8 @@ from kcore.schema.fetch import FetchableTopicResponse, FetchRequest, FetchRespon
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 
+M = TypeVar("M", bound=Message)
+REFUSED_AT_ONCE: Final = 1_000  # Items of one part of `refusing`: an item takes 1 us.
 DEFAULT_MESSAGES: Final = {
     Errors.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     Errors.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
@@ -51,6 +54,25 @@ def refused(request: Message, error: Errors, message: str | None = None) -> Mess
     if hasattr(response, "error_message"):
         response.error_message = message
     return response
+
+
+def refusing(
+    request: M, requested: str, answered: str, error: Errors, message: str | None = None
+) -> Generator[None, None, Message]:
+    """As `refused`, in parts. `requested`, `answered`: the lists of the items in the request and in the response."""
+    items, whole = getattr(request, requested), None
+    for begin in range(0, max(len(items), 1), REFUSED_AT_ONCE):
+        if begin:
+            yield
+        part = copy(request)
+        setattr(part, requested, items[begin : begin + REFUSED_AT_ONCE])
+        response = refused(part, error, message)
+        if whole is None:
+            whole = response
+        else:
+            getattr(whole, answered).extend(getattr(response, answered))
+    assert whole is not None
+    return whole
 
 
 def in_version(response: Message, version: int) -> Message:

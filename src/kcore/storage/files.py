@@ -11,6 +11,7 @@ import mmap
 import os
 import stat
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from io import FileIO
@@ -77,6 +78,10 @@ class FileSystem(Protocol):
 class OsFileSystem:
     """The operating system's files."""
 
+    def __init__(self, unlink: Callable[[Path], None] = Path.unlink) -> None:
+        """`unlink`: deletes a file, or gives it another name and deletes it later. FileNotFoundError if it is gone."""
+        self._unlink = unlink
+
     def open(self, path: str | Path, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         return open_file(path, flags, mode)
 
@@ -133,7 +138,7 @@ class OsFileSystem:
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        path.unlink()
+        self._unlink(path)
 
     def mkdir(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ from kcore.errors import RaftLogError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.newer_records import check_records
+from kcore.node.kraft.image_indexes import AclIndex
 from kcore.raft.state_machine import AnyAppend, SnapshotReader
 from kcore.releases.known import NEWEST
 from kcore.releases.release import Release
@@ -71,6 +72,7 @@ class MetadataLoader(ObserverMachine):
     def on_snapshot(self, reader: SnapshotReader) -> Sequence[Effect]:
         """Begins to load a snapshot; the old image stays in use until the snapshot is loaded."""
         self._reader, self._loading = reader, ClusterImage()
+        AclIndex.of(self._loading)  # The index grows with each slice. Otherwise the first query would make all of it.
         return [ReadSnapshotSlice()]
 
     def on_read_slice(self) -> Sequence[Effect]:

@@ -8,6 +8,7 @@ from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
 from kcore.metadata.metadata_version import FEATURE_NAME, MINIMUM_KRAFT_VERSION
 from kcore.metadata.newer_records import check_records
+from kcore.node.kraft.image_indexes import AclIndex
 from kcore.raft.state_machine import SnapshotReader
 from kcore.releases.known import RELEASES
 from kcore.replication.raft_log import snapshot_name
@@ -20,6 +21,8 @@ class SnapshotLoading:
 
     def __init__(self, reader: SnapshotReader, config: KraftControllerConfig) -> None:
         self._reader, self._image, self._release = reader, ClusterImage(), RELEASES[config.node.release]
+        if config.node.has_authorizer:
+            AclIndex.of(self._image)  # The index grows with each slice. Otherwise the first query would make all of it.
         self.snapshot = reader.snapshot
         self.size = 0  # Bytes of batches read so far.
         self.is_empty = True  # True if all records read so far are control records.

@@ -107,6 +107,8 @@ def _level_of(context: ControllerContext) -> MetadataVersion:
 
 def is_long(records: Sequence[Records]) -> bool:
     """True if a decision is encoded and applied in several parts."""
+    if len(records) > APPLIED_AT_ONCE:  # Each has a record at least.
+        return True
     return sum(1 if isinstance(each, Versioned) else len(each) for each in records) > APPLIED_AT_ONCE
 
 
@@ -132,7 +134,9 @@ def taking_effect(
                 yield
             yield from replaying(image, decode_records(batch.data))
     image.end_offset = made.end
-    for each in decision.records:
+    for place, each in enumerate(decision.records, 1):
+        if place % APPLIED_AT_ONCE == 0:
+            yield
         if isinstance(each, Versioned) and type(each.record) in OF_BROKERS:
             context.heartbeats.on_record(each.record, image, now_ms)
 

@@ -170,9 +170,11 @@ class ActiveController(ControllerContext):
         yield from self.answer_those_led()
 
     def _respond(self, event: events.RequestEvent[Message]) -> Steps[None]:
-        response: Message | None = event.refused(Errors.NOT_CONTROLLER)
+        response: Message | None
         if self.is_active:
             response = yield from REQUEST_HANDLERS[type(event.request)](self, event)
+        else:
+            response = event.refused(Errors.NOT_CONTROLLER)
         if response is not None:
             yield from self.answer(event.request_id, response)
 

@@ -5,7 +5,7 @@ Source: ControllerConfigurationValidator, ClientMetricsConfigs, GroupConfig, Kaf
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from kcore.java_hash import hash_map_order, java_split
@@ -33,6 +33,15 @@ def default_of_list(release: str, kind: int, name: str) -> str | None:
         return RELEASES[release].broker_lists.get(name)
     config = RELEASES[release].topic_configs.get(name) if kind == ConfigResourceType.TOPIC else None
     return config.default if config is not None and config.kind == ConfigType.LIST else None
+
+
+def known_names(release: str, kind: int) -> Collection[str] | None:
+    """The settings that resources of a type may have; None if they may have any."""
+    if kind == ConfigResourceType.TOPIC:
+        return RELEASES[release].topic_configs
+    if kind == ConfigResourceType.CLIENT_METRICS:
+        return METRICS_CONFIGS
+    return RELEASES[release].group_configs if kind == ConfigResourceType.GROUP else None
 
 
 # Client metrics (KIP-714).

@@ -1,8 +1,8 @@
 """Indexes of an image: its ACLs by resource, and its delegation tokens by HMAC, which is a token's secret.
 
-Each query first applies the changes of the image since the last query, so its cost grows with these changes. Tokens and
-their key are never logged. Source: AclCache, StandardAuthorizerData, DelegationTokenCache,
-DelegationTokenControlManager.createHmac.
+Each change of the image's ACLs updates their index. A query of tokens first applies the changes since the last query,
+so its cost grows with these changes. Tokens and their key are never logged. Source: AclCache, StandardAuthorizerData,
+DelegationTokenCache, DelegationTokenControlManager.createHmac.
 """
 
 from collections import Counter
@@ -21,32 +21,27 @@ Acl = AccessControlEntryRecord
 
 
 class AclIndex(AclsByResource[Uuid, Acl]):
-    """The ACLs of an image by resource. If `of` is called with another image, it builds the index again."""
+    """The ACLs of an image by resource (a `KeyIndex`)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._changes = KeyChanges("acls")
         self._known: dict[Uuid, Acl] = {}
         self._ids: dict[AclKey, Uuid] = {}
 
-    def of(self, image: ClusterImage) -> "AclIndex":
-        """The index of the image's present state."""
-        changed, is_other = self._changes.since_last(image)
-        if is_other:
-            self.clear()
-            self._known, self._ids = {}, {}
-        for acl_id in changed:
-            self._refresh(image, acl_id)
-        return self
+    @staticmethod
+    def of(image: ClusterImage) -> "AclIndex":
+        """The index of the image, which follows its changes."""
+        return image.index("acls", AclIndex)
 
-    def _refresh(self, image: ClusterImage, acl_id: Uuid) -> None:
-        if (old := self._known.pop(acl_id, None)) is not None:
-            self.remove(acl_id, old)
+    def on_change(self, key: Uuid, value: Acl | None) -> None:
+        """Update the entry of one ACL."""
+        if (old := self._known.pop(key, None)) is not None:
+            self.remove(key, old)
             self._ids.pop(key_of(old), None)
-        if (new := image.acls.get(acl_id)) is not None:
-            self._known[acl_id] = new
-            self._ids[key_of(new)] = acl_id
-            self.add(acl_id, new)
+        if value is not None:
+            self._known[key] = value
+            self._ids[key_of(value)] = key
+            self.add(key, value)
 
     def __contains__(self, key: AclKey) -> bool:
         """True if there is an ACL with all of these values."""
@@ -58,10 +53,9 @@ class ImageAuthorizer(Authorizer):
 
     def __init__(self, config: NodeConfig, image: Callable[[], ClusterImage]) -> None:
         """`image`: returns the image whose ACLs apply now."""
-        self.index = AclIndex()
         super().__init__(
             config,
-            lambda: self.index.of(image()),
+            lambda: AclIndex.of(image()),
             is_standard=True,
             matches_blocks=config.rules.checks_acl_hosts,
         )

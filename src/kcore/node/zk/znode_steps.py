@@ -87,6 +87,12 @@ def pause_after(place: int, at_once: int) -> ZnodeSteps[None]:
         yield Pause()
 
 
+def pause_if_many(count: int, at_once: int) -> ZnodeSteps[None]:
+    """Ends a part of long work between two passes over `count` items, if these are `at_once` or more."""
+    if count >= at_once:
+        yield Pause()
+
+
 def log_notice(notice: Notice) -> ZnodeSteps[None]:
     """Writes a notice to the operator's log."""
     yield LogNotice(notice)

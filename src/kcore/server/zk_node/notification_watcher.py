@@ -5,15 +5,17 @@ While ZooKeeper is unreachable, the last copy is used. Source: ZkNodeChangeNotif
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kcore.errors import TableError, ZookeeperError
 from kcore.metadata.zookeeper import znodes
+from kcore.net.limits.work_in_parts import next_turn
 from kcore.zookeeper.client import ZookeeperClient
 
 logger = logging.getLogger(__name__)
 AGAIN_S: Final = 0.3
+AT_ONCE: Final = 250  # Notifications that are read together, in one turn of the event loop.
 
 
 class Notification(NamedTuple):
@@ -113,17 +115,23 @@ class NotificationWatcher:
             for name in names or ()
         }
         if self._is_read:
+            await next_turn()
             new = sorted(parent_of.keys() - self._seen)
-            nodes = await self._zookeeper.read_nodes(new)
-            notifications = [
-                Notification(parent_of[path], path, node.data)
-                for path, node in zip(new, nodes, strict=True)
-                if node is not None
-            ]
-            await self.data.read_changed(notifications)
+            for begin in range(0, max(len(new), 1), AT_ONCE):
+                await self._read_changed(parent_of, new[begin : begin + AT_ONCE])
         else:
             await self._read_first()
         self._seen = {*parent_of}
+
+    async def _read_changed(self, parent_of: Mapping[str, str], new: Sequence[str]) -> None:
+        """Reads the data that these notifications name."""
+        nodes = await self._zookeeper.read_nodes(new)
+        notifications = [
+            Notification(parent_of[path], path, node.data)
+            for path, node in zip(new, nodes, strict=True)
+            if node is not None
+        ]
+        await self.data.read_changed(notifications)
 
     async def _read_first(self) -> None:
         """Reads all data. If the session is lost during the reads, `_is_read` is False again, and all is read again."""

@@ -1,9 +1,11 @@
-"""Work on partitions' folders for which an event loop must not wait: writing topic ids, deleting folders.
+"""Work on partitions' folders for which an event loop must not wait: writing topic ids, deleting folders and segments.
 
 A topic id is durable before the first append to its log, so that records never lose their topic (KIP-516). Until then
-the log directory keeps it in memory. A folder is renamed before it is deleted: a start deletes what is left.
+the log directory keeps it in memory. A folder or a segment is renamed before it is deleted: a start deletes what is
+left.
 
-Source: PartitionMetadataFile (maybeFlush), LogManager.deleteLogs of 3.9.1, which use background threads, too.
+Source: PartitionMetadataFile (maybeFlush), LogManager.deleteLogs and LocalLog.deleteSegmentFiles of 3.9.1, which use
+background threads, too.
 """
 
 import shutil
@@ -12,8 +14,11 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from kcore.storage.files import OS, FileSystem, OsFileSystem
 from kcore.storage.partition_metadata import PARTITION_METADATA, write_partition_metadata
 from kcore.types import Uuid
+
+DISCARDED: Final = ".deleted"  # The suffix of a segment's file that is being deleted (LogFileUtils).
 
 
 class FolderWork:
@@ -21,6 +26,8 @@ class FolderWork:
 
     def __init__(self, *, in_background: bool) -> None:
         self._thread: Final = ThreadPoolExecutor(1, "log folders") if in_background else None
+        # The files of logs: with a thread, it deletes segments. A large file takes many milliseconds.
+        self.files: Final[FileSystem] = OsFileSystem(self._discard) if in_background else OS
         self._unwritten: dict[Path, Uuid] = {}  # The topic ids that are not durable yet, by folder.
         self._writing = Lock()  # Held while a topic id is written.
         self._failure: BaseException | None = None
@@ -58,6 +65,13 @@ class FolderWork:
             shutil.rmtree(folder)
         else:
             self._thread.submit(shutil.rmtree, folder).add_done_callback(self._ended)
+
+    def _discard(self, path: Path) -> None:
+        """Renames a file of a log, so that the log may have a new file of the name, and deletes it in the thread."""
+        assert self._thread is not None
+        renamed = path.with_name(path.name + DISCARDED)
+        path.replace(renamed)
+        self._thread.submit(renamed.unlink, missing_ok=True).add_done_callback(self._ended)
 
     def _ended(self, work: "Future[None]") -> None:
         self._failure = self._failure or (None if work.cancelled() else work.exception())

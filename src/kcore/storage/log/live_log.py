@@ -15,7 +15,7 @@ from kcore.broker.replicas.transactions import AbortedTransaction, end_markers
 from kcore.errors import StorageError
 from kcore.protocol_errors import Errors, exception_of
 from kcore.replication.epochs import EpochCache
-from kcore.storage.files import Closing, is_there, sync_folder, write_atomically
+from kcore.storage.files import OS, Closing, FileSystem, is_there, sync_folder, write_atomically
 from kcore.storage.log.producer_snapshot import PRODUCER_SNAPSHOT, ProducerState, format_producers, read_producers
 from kcore.storage.log.segmented_log import SegmentedLog, Settings
 from kcore.wire.record_batch import RecordBatches
@@ -43,16 +43,17 @@ class LiveLog(Closing):
         start_offset: int = 0,
         settings: Settings | None = None,
         before_append: Callable[[Path], None] | None = None,
+        files: FileSystem = OS,
     ) -> None:
         """Opens or creates the folder, and truncates an incomplete batch at the end, which a crash may have left.
 
-        A new log begins at `start_offset`. `before_append` gets the folder. Raises KafkaStorageException if the disk
-        fails.
+        A new log begins at `start_offset`. `before_append` gets the folder. `files`: opens and deletes the segments.
+        Raises KafkaStorageException if the disk fails.
         """
         self.folder, self._before_append = folder, before_append
         self.producers = Producers()
         with disk_failures(folder):
-            self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset)
+            self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset, files=files)
             self.high_watermark = self._start_offset = self._log.first_offset
             self.lowest_cut = NOTHING_CUT  # The lowest truncation that the future log has not followed yet.
             self._rebuild_producers()

@@ -18,7 +18,7 @@ from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, sync_folder, write_atomically
-from kcore.storage.log.folder_work import FolderWork
+from kcore.storage.log.folder_work import DISCARDED, FolderWork
 from kcore.storage.log.holes import ASIDE, rename
 from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log.partition_folder import partition_of, segment_files
@@ -50,7 +50,7 @@ class LogDirectory:
     def __init__(self, path: Path, settings: Settings | None = None, *, in_background: bool = False) -> None:
         """Does not access the disk; `open` reads the directory.
 
-        `in_background`: a thread writes topic ids and deletes folders. `checkpoint` raises its errors.
+        `in_background`: a thread writes topic ids and deletes folders and segments. `checkpoint` raises its errors.
         """
         self.path, self._settings = path, settings or Settings()
         self._work = FolderWork(in_background=in_background)
@@ -70,11 +70,11 @@ class LogDirectory:
                 shutil.rmtree(folder)  # A crash interrupted the deletion.
             high_watermarks, starts = self._offsets(HIGH_WATERMARKS), self._offsets(LOG_STARTS)
             for logs, key, folder in self._folders():
-                _check_compacted(folder)
+                _tidy(folder)
                 topic_id_in(folder)  # A damaged partition.metadata is reported now, not at the first request.
                 if key in logs:
                     raise StorageError(f"{folder} and {logs[key].folder.name} are of the same replica: delete one")
-                log = logs[key] = LiveLog(folder, settings=self._settings, before_append=self._work.finish)
+                log = logs[key] = self._log_in(folder)
                 self._begin_at(log, starts.get(key, 0))
                 wanted = min(high_watermarks.get(key, log.start_offset), log.end_offset)
                 if wanted < high_watermarks.get(key, 0):
@@ -157,9 +157,12 @@ class LogDirectory:
         """The partition's log; creates the log if it does not exist."""
         if (known := self.logs.get(key)) is not None:
             return known
-        log = LiveLog(self._folder(key), settings=self._settings, before_append=self._work.finish)
-        self.logs[key] = log
+        log = self.logs[key] = self._log_in(self._folder(key))
         return log
+
+    def _log_in(self, folder: Path) -> LiveLog:
+        work = self._work
+        return LiveLog(folder, settings=self._settings, before_append=work.finish, files=work.files)
 
     def assign_topic_id(self, key: TopicPartition, topic_id: Uuid) -> None:
         """Sets the topic id in partition.metadata; durable before the next append (KIP-516)."""
@@ -210,7 +213,9 @@ class LogDirectory:
             folder.mkdir()
             write_partition_metadata(folder / PARTITION_METADATA, topic_id)
             sync_folder(self.path)
-        log = self.futures[key] = LiveLog(folder, start_offset=start_offset, settings=self._settings)
+        log = self.futures[key] = LiveLog(
+            folder, start_offset=start_offset, settings=self._settings, files=self._work.files
+        )
         log.set_segment_bytes(segment_bytes)
         return log
 
@@ -298,10 +303,17 @@ def _place_of(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _check_compacted(folder: Path) -> None:
-    """Raises StorageError for an unfinished compaction: `.swap` files have records of deleted segments (LogLoader)."""
-    if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
+def _tidy(folder: Path) -> None:
+    """Deletes the rest of segments whose deletion a crash interrupted (LogLoader).
+
+    Raises StorageError for an unfinished compaction: `.swap` files have records of deleted segments.
+    """
+    files = [*folder.iterdir()]
+    if swapped := sorted(each for each in files if each.suffix == SWAP):
         raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
+    for each in files:
+        if each.suffix == DISCARDED:
+            each.unlink()
 
 
 def topic_id_in(folder: Path) -> Uuid:

@@ -8,8 +8,10 @@ import pytest
 
 from controller.kraft.contexts import a_context, decision_of
 from kcore import schema as s
+from kcore.broker.metadata_delta.loader import MetadataLoader
 from kcore.controller.kraft.handlers import HANDLERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
+from kcore.controller.kraft.snapshot_loading import SnapshotLoading
 from kcore.metadata.acl_codes import (
     ALTER,
     ALTER_CONFIGS,
@@ -24,8 +26,14 @@ from kcore.metadata.acl_codes import (
     TOPIC,
     WRITE,
 )
+from kcore.metadata.image.image_writer import records_of
 from kcore.metadata.principal import KafkaPrincipal
+from kcore.node.acls import key_of
+from kcore.node.kraft.image_indexes import AclIndex
 from kcore.protocol_errors import Errors
+from kcore.raft.log.raft_log import SnapshotPiece
+from kcore.raft.state_machine import SnapshotReader
+from kcore.replication.raft_log import OffsetAndEpoch
 from kcore.schema.acls import AclCreation, DeleteAclsFilter
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.schema.quotas import AlterClientQuotasRequestEntryData
@@ -33,6 +41,7 @@ from kcore.schema.scram import ScramCredentialDeletion
 from kcore.schema.structure import Message
 from kcore.steps import finished
 from kcore.types import Uuid
+from kcore.wire.encoded_records import EncodedRecords
 
 LITERAL, PREFIXED, DENY, ALLOW, ALL = 3, 4, 2, 3, 2
 IDS = count(1)
@@ -211,6 +220,40 @@ def test_of_another_image_the_entries_are_others() -> None:
     context.image = other.image
     assert not context.is_authorized(asked_by(), READ, TOPIC, "t")
     assert context.is_authorized(asked_by(), READ, TOPIC, "u")
+
+
+def test_the_index_follows_each_change() -> None:
+    """A query after a hundred thousand changes would otherwise hold the loop."""
+    context, added = a_world(entry("t")), entry("u")
+    index = AclIndex.of(context.image)
+    context.image.apply(added)
+    assert key_of(added) in index and AclIndex.of(context.image) is index
+    context.image.apply(RemoveAccessControlEntryRecord(id=added.id))
+    assert key_of(added) not in index
+
+
+@pytest.mark.parametrize("reads", ["a controller", "a broker"])
+def test_the_index_of_a_snapshot_grows_with_its_slices(reads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = a_world(entry("t"), entry("u"))
+    records = EncodedRecords.joined([each for each in records_of(context.image) if len(each)])
+    data = b"".join(bytes(each) for each in records.batches(0, epoch=1, timestamp=0))
+    reader = SnapshotReader(OffsetAndEpoch(9, 1), lambda at, size: SnapshotPiece(data[at : at + size], len(data)))
+    changed: list[Uuid] = []
+    monkeypatch.setattr(AclIndex, "on_change", lambda self, key, value: changed.append(key))
+    if reads == "a controller":
+        loading = SnapshotLoading(reader, context.config)
+        while loading.read_slice():
+            pass
+        image = loading.whole()
+    else:
+        loader = MetadataLoader()
+        loader.on_snapshot(reader)
+        while not loader.end_offset:
+            loader.on_read_slice()
+        image = loader.image
+    assert changed == [*image.acls] == [*context.image.acls]
+    AclIndex.of(image)
+    assert len(changed) == 2, "a query adds nothing"
 
 
 def slowly(context: ControllerContext, info: RequestInfo, operation: int, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.kraft.contexts import CLUSTER_ID, a_context, applied
+from controller.kraft.contexts import CLUSTER_ID, a_context, applied, at_once
 from kcore.constants import ELR_VERSION
 from kcore.controller.kraft.admin.cluster import on_describe_cluster
 from kcore.controller.kraft.admin.features import on_update_features
@@ -29,7 +29,7 @@ def a_world(level: int = 29, **settings: object) -> ControllerContext:
 
 def updated(context: ControllerContext, *updates: tuple[str, int, int], check: bool = False) -> Decision:
     rows = [FeatureUpdateKey(feature=name, max_version_level=to, upgrade_type=kind) for name, to, kind in updates]
-    return on_update_features(context, UpdateFeaturesRequest(feature_updates=rows, validate_only=check), INFO)
+    return at_once(on_update_features(context, UpdateFeaturesRequest(feature_updates=rows, validate_only=check), INFO))
 
 
 def names(decision: Decision) -> list[str]:

@@ -18,6 +18,7 @@ from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.node.acls import Filter
 from kcore.node.authorization import java_host_address
+from kcore.node.kraft.image_indexes import AclIndex
 from kcore.schema.acls import DescribeAclsRequest
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.types import Uuid
@@ -189,7 +190,7 @@ def is_of_everything(entry: dict[str, Any], row: dict[str, Any]) -> bool:
 def test_filters_find_what_kafkas_find(version: str) -> None:
     count: Counter[str] = Counter()
     for one in recorded(version):
-        index = one.context.authorizer.index.of(one.context.image)
+        index = AclIndex.of(one.context.image)
         for row in one.case["filters"]:
             count[row.get("error", "found")] += 1
             if "error" in row:

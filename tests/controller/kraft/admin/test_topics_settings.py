@@ -4,16 +4,10 @@ import pytest
 
 from controller.kraft.broker_clusters import a_cluster
 from controller.kraft.broker_clusters import put as apply
-from controller.kraft.contexts import a_context, at_once, in_parts
 from controller.kraft.partitions.test_topics_bulk import a_topic, create, written
-from kcore.controller.kraft.admin import config_changes
-from kcore.controller.kraft.admin.config_changes import ConfigChanges
-from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.controller.kraft.topics.creation import on_create_topics
-from kcore.protocol_errors import Errors
+from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.schema.metadata_records_settings import ConfigRecord
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
-from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 TOPIC, BROKER = 2, 4
 MIN_ISR = "min.insync.replicas"
@@ -126,20 +120,3 @@ def test_a_setting_that_was_there_before_its_topic_counts() -> None:
     assert min_isr(context, "a") == 1
     written(context, create(context, a_topic("b")))  # In the row that c has left.
     assert [min_isr(context, each) for each in "ab"] == [1, 3]
-
-
-@pytest.mark.parametrize("longest", [1, 40_000])
-def test_a_topic_with_too_many_settings_is_refused_in_parts(longest: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the error of one part: the first setting in the order of a HashMap that is unknown, or is too long."""
-    values = {f"unknown-{number}": "v" for number in range(2_000)} | {"unknown-7": "v" * longest}
-    settings = [CreatableTopicConfig(name=name, value=value) for name, value in values.items()]
-    topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1, configs=settings)
-    request = CreateTopicsRequest(topics=[topic])
-    monkeypatch.setattr(config_changes, "SETTINGS_AT_ONCE", 300)
-    decision, parts = in_parts(on_create_topics(a_context(), request, RequestInfo(7, 0)))
-    monkeypatch.setattr(ConfigChanges, "refuse_unknown", lambda self, configs: iter(()))
-    assert decision == at_once(on_create_topics(a_context(), request, RequestInfo(7, 0)))
-    [result] = decision.response.topics
-    assert result.error_code == Errors.INVALID_CONFIG
-    assert ("exceeds the maximum" in result.error_message) == (longest > 1)
-    assert parts > 2_000 // 300

@@ -75,7 +75,7 @@ def test_many_quotas_are_altered_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     last.entity *= 20
     last.ops = [OpData(key="producer_byte_rate", value=1.0 + number) for number in range(20)]
     assert alter(cluster, last) == [(Errors.NONE, None)]
-    assert cluster.pauses == 4 + 4 + 4
+    assert cluster.pauses == 4 + 4 + 4 + 4, "entities, and the types of one: read, changed, and answered"
     assert stored(cluster, "/config/users/alice") == {"producer_byte_rate": "20"}
 
 

@@ -6,19 +6,20 @@ Source: ConfigurationControlManager, ControllerConfigurationValidator, QuorumCon
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from kcore.constants import MIN_ISR
 from kcore.controller.kraft.decision import Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext
 from kcore.controller.kraft.kraft_controller_config import KraftControllerConfig
 from kcore.errors import KcoreError
-from kcore.java_hash import hash_map_order, java_int, java_split, string_hash, string_hashes, timeline_order
+from kcore.java_hash import hash_map_ordering, java_int, java_split, timeline_ordering
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.node.kraft.config_kinds import (
     check_client_metrics,
     check_group,
     default_of_list,
+    known_names,
 )
 from kcore.node.kraft.effective_configs import EffectiveConfigs
 from kcore.node.topic_configs import TRUE, topic_config_values
@@ -109,7 +110,7 @@ def _refuse(message: str) -> None:
 OPERATIONS: Final[Mapping[int, str]] = {each.value: each.name for each in OpType}
 CORDONED: Final = "cordoned.log.dirs"
 MAX_LENGTH: Final = 32767  # UTF-16 units of a value.
-SETTINGS_AT_ONCE: Final = 2_000  # Settings of one part of `refuse_unknown`.
+SETTINGS_AT_ONCE: Final = 1_000  # Settings of one part of a decision: a setting takes 1 to 3 us.
 
 Resource = tuple[int, str]  # ConfigResource.Type's id, and the resource's name.
 Operation = tuple[int, str | None]
@@ -128,6 +129,10 @@ class Altered(NamedTuple):
     records: Records = ()
 
 
+Altering: TypeAlias = Generator[None, None, Altered]
+"""The decision about one resource, in parts if the resource gets many settings."""
+
+
 class ConfigChanges:
     """Decides the changes of one request. `is_forwarded`: a broker has forwarded the request."""
 
@@ -138,7 +143,7 @@ class ConfigChanges:
         self._elr = context.is_elr_enabled and context.config.node.rules.elr_is_a_feature
         self._base: Mapping[str, str] | None = None  # The settings of a topic without overrides.
 
-    def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altered:
+    def incremental(self, resource: Resource, changes: Mapping[str, Operation], *, is_new: bool = False) -> Altering:
         """The records of one operation per setting, by the setting's name. `is_new`: this request creates the resource.
 
         SenselessOperationError for an unknown operation, and for an operation on a list without a value. Source:
@@ -146,7 +151,9 @@ class ConfigChanges:
         """
         current = self.context.image.configs.get(resource, {})
         records: list[ConfigRecord] = []
-        for name in hash_map_order(changes):
+        for place, name in enumerate((yield from hash_map_ordering(changes)), 1):
+            if place % SETTINGS_AT_ONCE == 0:
+                yield
             operation, value = changes[name]
             if operation not in OPERATIONS:
                 raise SenselessOperationError(f"Unknown operation {operation} for config key: {name}")
@@ -163,44 +170,26 @@ class ConfigChanges:
             # A broker's setting is written even if its value stays the same, because the broker then loads it again.
             if value != current.get(name) or resource[0] == ConfigResourceType.BROKER:
                 records.append(_record(resource, name, value))
-        return self._checked(resource, records, (), is_new=is_new)
+        return (yield from self._checked(resource, records, (), is_new=is_new))
 
-    def refuse_unknown(self, settings: Mapping[str, str]) -> Generator[None, None, None]:
-        """Raise the error of a new topic with more settings than topics have, in parts.
-
-        `incremental` has the same result, in one part.
-        """
-        known = RELEASES[self._release].topic_configs
-        if len(settings) <= len(known):
-            return
-        names, hashes = [*settings], dict[str, int]()
-        for begin in range(0, len(names), SETTINGS_AT_ONCE):
-            some = names[begin : begin + SETTINGS_AT_ONCE]
-            hashes.update(zip(some, string_hashes(some), strict=True))
-            yield
-        order = hash_map_order(names, hashes.__getitem__)
-        for place, name in enumerate(order, 1):
-            if place % SETTINGS_AT_ONCE == 0:
-                yield
-            if (message := self._reason_too_long(settings[name])) is not None:
-                Errors.INVALID_CONFIG.raise_for(message)
-        unknown = next(name for name in order if name not in known)
-        Errors.INVALID_CONFIG.raise_for(f"Unknown topic config name: {unknown}")
-
-    def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altered:
+    def legacy(self, resource: Resource, settings: Mapping[str, str | None]) -> Altering:
         """The records that replace all settings of the resource; settings that the request omits are removed.
         Source: ConfigurationControlManager.legacyAlterConfigResource.
         """
         current = self.context.image.configs.get(resource, {})
-        explicit = [
-            _record(resource, name, settings[name])
-            for name in hash_map_order(settings)
-            if settings[name] != current.get(name) or resource[0] == ConfigResourceType.BROKER
-        ]
-        removed = [
-            _record(resource, name, None) for name in timeline_order(current, string_hash) if name not in settings
-        ]
-        return self._checked(resource, explicit, removed, is_new=False)
+        explicit: list[ConfigRecord] = []
+        for place, name in enumerate((yield from hash_map_ordering(settings)), 1):
+            if place % SETTINGS_AT_ONCE == 0:
+                yield
+            if settings[name] != current.get(name) or resource[0] == ConfigResourceType.BROKER:
+                explicit.append(_record(resource, name, settings[name]))
+        removed: list[ConfigRecord] = []
+        for place, name in enumerate((yield from timeline_ordering(current)), 1):
+            if place % SETTINGS_AT_ONCE == 0:
+                yield
+            if name not in settings:
+                removed.append(_record(resource, name, None))
+        return (yield from self._checked(resource, explicit, removed, is_new=False))
 
     def clear_elrs(self, records: Iterable[ConfigRecord]) -> list[Versioned]:
         """Records that clear the ELRs of topics whose min.insync.replicas the given records change (KIP-966).
@@ -217,17 +206,20 @@ class ConfigChanges:
             for each in changed
         ]
 
-    def _checked(self, resource: Resource, explicit: Records, removed: Records, *, is_new: bool) -> Altered:
+    def _checked(self, resource: Resource, explicit: Records, removed: Records, *, is_new: bool) -> Altering:
         """The records if they are valid, otherwise the error (ConfigurationControlManager.validateAlterConfig)."""
         current = self.context.image.configs.get(resource, {})
         wanted = dict(current)
-        for each in (*explicit, *removed):
+        for place, each in enumerate((*explicit, *removed), 1):
+            if place % SETTINGS_AT_ONCE == 0:
+                yield
             if (message := self._reason_disallowed(each, current.get(CORDONED))) is not None:
                 return Altered(Errors.INVALID_CONFIG, message)
             if each.value is None:
                 wanted.pop(each.name, None)
             else:
                 wanted[each.name] = each.value
+        wanted = yield from self._refused_or_all(resource[0], wanted)
         try:
             self._validate(resource, wanted, current)
             if not is_new:
@@ -235,6 +227,15 @@ class ConfigChanges:
         except ApiException as error:
             return Altered(error.error, str(error))
         return Altered(Errors.NONE, None, [*explicit, *removed])
+
+    def _refused_or_all(self, kind: int, wanted: dict[str, str]) -> Generator[None, None, dict[str, str]]:
+        """The settings, or only the one that Kafka refuses first if there are more than resources of the type have."""
+        known = known_names(self._release, kind)
+        if known is None or len(wanted) <= len(known):
+            return wanted
+        order = yield from hash_map_ordering(wanted)
+        unknown = next(name for name in order if name not in known)
+        return {unknown: wanted[unknown]}
 
     def _reason_disallowed(self, record: ConfigRecord, cordoned: str | None) -> str | None:
         is_broker, value = record.resource_type == ConfigResourceType.BROKER, record.value

@@ -6,6 +6,7 @@ from typing import Any, Final
 from kcore.controller.kraft.admin.config_changes import (
     OPERATIONS,
     Altered,
+    Altering,
     ConfigChanges,
     Resource,
     SenselessOperationError,
@@ -16,16 +17,15 @@ from kcore.controller.kraft.kafka_way.faults import fail_as_kafka
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.java_hash import java_int
 from kcore.metadata.acl_codes import ALTER_CONFIGS, CLUSTER_ACTION, DESCRIBE_CONFIGS, GROUP, TOPIC
-from kcore.node.error_responses import DEFAULT_MESSAGES, refused
+from kcore.node.error_responses import DEFAULT_MESSAGES, refused, refusing
 from kcore.node.kraft.config_descriptions import Describing, result_of
 from kcore.node.kraft.config_kinds import known_kind
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import configs as schema
 from kcore.schema.configs import ConfigResourceType
-from kcore.schema.metadata_records_settings import ConfigRecord
 
 Changes = Mapping[Resource, Any]
-_CHECKED_AT_ONCE: Final = 4 * AT_ONCE  # Resources whose permissions are checked in one part.
+_CHECKED_AT_ONCE: Final = AT_ONCE  # Resources whose permissions are checked in one part.
 
 
 def error_of_access(
@@ -58,16 +58,13 @@ class _Answers:
 def on_alter_configs(context: ControllerContext, request: schema.AlterConfigsRequest, info: RequestInfo) -> Steps:
     """Replace all settings of each resource. Source: ControllerApis.handleLegacyAlterConfigs."""
     answers = _Answers()
-    given = (
-        ((each.resource_type, each.resource_name), {config.name: config.value for config in each.configs})
-        for each in request.resources
-    )
+    given = (((each.resource_type, each.resource_name), each.configs) for each in request.resources)
     distinct = yield from _distinct(context, given, answers)
     changes = yield from _permitted(context, info, distinct, answers)
     if changes:
         context.call_controller()
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
-    altered = yield from _all_altered(changes, altering.legacy)
+    altered = yield from _all_altered(changes, lambda config: config.value, altering.legacy)
     return (yield from _decided(context, request, answers, altered, altering))
 
 
@@ -77,13 +74,12 @@ def on_incremental_alter_configs(
     """Change some settings of each resource. Source: ControllerApis.handleIncrementalAlterConfigs, KIP-339."""
     answers = _Answers()
     loggers = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
-    for each in loggers:
+    for place, each in enumerate(loggers, 1):
+        if place % _CHECKED_AT_ONCE == 0:
+            yield
         _alter_loggers(context, info, each, answers)
     given = (
-        (
-            (each.resource_type, each.resource_name),
-            {config.name: (config.config_operation, config.value) for config in each.configs},
-        )
+        ((each.resource_type, each.resource_name), each.configs)
         for each in request.resources
         if each.resource_type != ConfigResourceType.BROKER_LOGGER
     )
@@ -93,10 +89,13 @@ def on_incremental_alter_configs(
         context.call_controller()
     altering = ConfigChanges(context, is_forwarded=info.is_forwarded)
     try:
-        altered = yield from _all_altered(changes, altering.incremental)
+        altered = yield from _all_altered(
+            changes, lambda config: (config.config_operation, config.value), altering.incremental
+        )
     except SenselessOperationError as error:
         fail_as_kafka(context.config, CONFIG_OPERATION, str(error))
-        return Decision(refused(request, Errors.INVALID_REQUEST, str(error)))
+        refusal = yield from refusing(request, "resources", "responses", Errors.INVALID_REQUEST, str(error))
+        return Decision(refusal)
     return (yield from _decided(context, request, answers, altered, altering))
 
 
@@ -139,16 +138,21 @@ def _permitted(
 
 
 def _all_altered(
-    changes: Changes, alter: Callable[[Resource, Any], Altered]
+    changes: Changes, change_of: Callable[[Any], Any], alter: Callable[[Resource, Any], Altering]
 ) -> Generator[None, None, dict[Resource, Altered]]:
-    """The result for each resource, in parts of AT_ONCE settings."""
+    """The result for each resource, in parts of AT_ONCE settings. `change_of`: the change that a setting asks for."""
     found: dict[Resource, Altered] = {}
     settings = 0
     for resource, change in changes.items():
         if settings >= AT_ONCE:
             yield
             settings = 0
-        found[resource] = alter(resource, change)
+        by_name = {}
+        for place, config in enumerate(change, 1):
+            if place % AT_ONCE == 0:
+                yield
+            by_name[config.name] = change_of(config)
+        found[resource] = yield from alter(resource, by_name)
         settings += 1 + len(change)
     yield from pause_if_many(len(changes))
     return found
@@ -161,15 +165,18 @@ def _decided(
     altered: Mapping[Resource, Altered],
     altering: ConfigChanges,
 ) -> Steps:
-    records: list[ConfigRecord] = []
-    everything: list[Versioned] = []
+    records, elrs = list[Versioned](), list[Versioned]()
     for place, (resource, (error, message, of_resource)) in enumerate(altered.items(), 1):
         answers.add(resource, error, message)
-        records += of_resource
-        everything += map(Versioned, of_resource)
+        for begin in range(0, len(of_resource), AT_ONCE):
+            if begin:
+                yield
+            some = of_resource[begin : begin + AT_ONCE]
+            records += map(Versioned, some)
+            elrs += altering.clear_elrs(some)
         if place % AT_ONCE == 0:
             yield
-    everything += altering.clear_elrs(records)
+    everything = [*records, *elrs]
     try:
         context.check_records(len(everything))
     except ApiException as error:

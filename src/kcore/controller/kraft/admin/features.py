@@ -15,11 +15,11 @@ from kcore.constants import (
     KRAFT_VERSION,
     MIN_ISR,
 )
-from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.departures import REFUSED_KRAFT_VERSION, REMOVED_VOTERS
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.rules.features import Supported
-from kcore.java_hash import hash_map_order, timeline_order
+from kcore.java_hash import hash_map_ordering, timeline_order
 from kcore.metadata.acl_codes import ALTER
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.metadata_version import FEATURE_NAME as METADATA_VERSION
@@ -42,6 +42,7 @@ from kcore.schema.update_features import (
 
 DEPENDENCIES: Final = {(ELR_VERSION, 1): {METADATA_VERSION: 23}}  # FeatureVersion.dependencies; 23: 4.0-IV1.
 FIRST_IN_LOG: Final = "3.3-IV0"  # MINIMUM_BOOTSTRAP_VERSION of 3.9.1, the first with FeatureLevelRecords.
+_UPDATED_AT_ONCE: Final = 10  # Updates of one part: each is compared with the features of all brokers.
 _FAILED: Final = "The update failed for all features since the following feature had an error: "
 
 
@@ -53,7 +54,7 @@ class Update(NamedTuple):
     kind: int  # FeatureUpdate.UpgradeType's code.
 
 
-def on_update_features(context: ControllerContext, request: UpdateFeaturesRequest, info: RequestInfo) -> Decision:
+def on_update_features(context: ControllerContext, request: UpdateFeaturesRequest, info: RequestInfo) -> Steps:
     """Update levels of features, and write the records that the new levels require. Needs ALTER of the cluster.
 
     `allow_downgrade` of version 0 is ignored, as in Kafka: every update of that version is an upgrade.
@@ -61,14 +62,19 @@ def on_update_features(context: ControllerContext, request: UpdateFeaturesReques
     if not context.is_authorized(info, ALTER):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, ALTER)))
     context.call_controller()
-    by_name = {
-        each.feature: Update(each.feature, each.max_version_level, each.upgrade_type)
-        for each in request.feature_updates
-    }
-    updates = [by_name[name] for name in hash_map_order(by_name)]
+    by_name: dict[str, Update] = {}
+    for place, given in enumerate(request.feature_updates, 1):
+        if place % AT_ONCE == 0:
+            yield
+        by_name[given.feature] = Update(given.feature, given.max_version_level, given.upgrade_type)
+    updates, proposed = list[Update](), {**context.image.features}
+    for place, name in enumerate((yield from hash_map_ordering(by_name)), 1):
+        if place % AT_ONCE == 0:
+            yield
+        updates.append(by_name[name])
+        proposed[name] = by_name[name].level
     if not context.config.node.rules.updates_features_together:
-        return _one_by_one(context, request, updates)
-    proposed = {**context.image.features, **{each.name: each.level for each in updates}}
+        return (yield from _one_by_one(context, request, updates))
     kraft_version: int | None = None
     for each in updates:
         reason = _reason_refused(context, each, proposed)
@@ -101,17 +107,19 @@ def _accepted(request: UpdateFeaturesRequest, version: int) -> UpdateFeaturesRes
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Decision:
+def _one_by_one(context: ControllerContext, request: UpdateFeaturesRequest, updates: list[Update]) -> Steps:
     """The rule of 3.9.1: each update is made or refused independently."""
-    reasons = {each.name: _reason_refused(context, each, {}) for each in updates}
-    results = [
-        UpdatableFeatureResult(
-            feature=name,
-            error_code=Errors.NONE if reasons[name] is None else Errors.INVALID_UPDATE_VERSION,
-            error_message=reasons[name],
-        )
-        for name in sorted(reasons)
-    ]
+    reasons = {}
+    for place, each in enumerate(updates, 1):
+        if place % _UPDATED_AT_ONCE == 0:
+            yield
+        reasons[each.name] = _reason_refused(context, each, {})
+    results = []
+    for place, name in enumerate(sorted(reasons), 1):
+        if place % AT_ONCE == 0:
+            yield
+        error = Errors.NONE if reasons[name] is None else Errors.INVALID_UPDATE_VERSION
+        results.append(UpdatableFeatureResult(feature=name, error_code=error, error_message=reasons[name]))
     made = [_level(each) for each in updates if reasons[each.name] is None]
     return Decision(UpdateFeaturesResponse(results=results), () if request.validate_only else made)
 

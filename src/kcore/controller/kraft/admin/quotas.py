@@ -4,15 +4,16 @@ Source: ClientQuotaControlManager, AlterClientQuotasRequest, QuotaConfig.
 """
 
 import math
+from collections.abc import Generator, Hashable
 from typing import Final
 
-from kcore.controller.kraft.decision import Decision, Steps, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, Work
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.java_hash import hash_map_order, string_hash
+from kcore.java_hash import hash_map_order, hash_map_ordering, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS
 from kcore.metadata.image.image_state import QuotaEntity
 from kcore.node.error_responses import DEFAULT_MESSAGES, refused
-from kcore.node.quotas import IP, OF_ADDRESSES, OF_CLIENTS, Entity, reason_no_entity, reason_no_value
+from kcore.node.quotas import IP, OF_ADDRESSES, OF_CLIENTS, TYPES, Entity, reason_no_entity, reason_no_value
 from kcore.protocol_errors import Errors
 from kcore.schema import metadata_records_settings as settings
 from kcore.schema.quotas import (
@@ -24,6 +25,7 @@ from kcore.schema.quotas import (
 )
 
 ENTRIES_AT_ONCE: Final = 250  # Entities of one part of a decision: an entity takes some 20 us.
+_PARTS_OF_AN_ENTRY: Final = 8  # An entity's types and quotas: so many take as long as one more entity.
 _NOT_AUTHORIZED: Final = DEFAULT_MESSAGES[Errors.CLUSTER_AUTHORIZATION_FAILED]
 
 
@@ -36,43 +38,80 @@ def on_alter_client_quotas(context: ControllerContext, request: AlterClientQuota
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, _NOT_AUTHORIZED))
     if request.entries:
         context.call_controller()
-    results: dict[QuotaEntity, tuple[Entity, str | None]] = {}
-    hashes: dict[QuotaEntity, int] = {}
-    records: list[Versioned] = []
-    for place, entry in enumerate(request.entries, 1):
-        if place % ENTRIES_AT_ONCE == 0:
-            yield
-        entity = _entity_of(entry)
-        key = _key_of(entity)
-        hashes[key] = _hash_of(entity)
-        keys = [each.key for each in entry.ops]
-        if key in results or len(set(keys)) < len(keys):
+    results: dict[Hashable, tuple[Entity, str | None]] = {}
+    hashes: dict[Hashable, int] = {}
+    records, work = list[Versioned](), Work(ENTRIES_AT_ONCE)
+    for entry in request.entries:
+        yield from work.add(1 + (len(entry.entity) + len(entry.ops)) // _PARTS_OF_AN_ENTRY)
+        entity = yield from _entity_of(entry)
+        hash_code = yield from _hash_of(entity)
+        key = _key_of(entity, hash_code)
+        hashes[key] = hash_code
+        if (yield from _repeats_a_quota(entry)) or key in results:
             results[key] = entity, f"Ignoring duplicate entity {_shown(entity)}"
             continue
-        found = _decide(context, entity, entry)
+        found = yield from _decide(context, entity, entry)
         results[key] = entity, found if isinstance(found, str) else None
         records += [] if isinstance(found, str) else found
     response = AlterClientQuotasResponse(entries=[])
-    for place, key in enumerate(hash_map_order(results, hashes.__getitem__), 1):
-        if place % ENTRIES_AT_ONCE == 0:
-            yield
-        response.entries.append(_answer(*results[key]))
+    for key in hash_map_order(results, hashes.__getitem__):
+        yield from work.add()
+        response.entries.append((yield from _answer(*results[key])))
     return Decision(response, () if request.validate_only else records)
 
 
-def _entity_of(entry: AlterClientQuotasRequestEntryData) -> Entity:
-    given: Entity = {each.entity_type: each.entity_name for each in entry.entity}
-    return {each: given[each] for each in hash_map_order(given, capacity=len(entry.entity))}
+def _entity_of(entry: AlterClientQuotasRequestEntryData) -> Generator[None, None, Entity]:
+    given, entity = dict[str, str | None](), dict[str, str | None]()
+    for place, each in enumerate(entry.entity, 1):
+        if place % AT_ONCE == 0:
+            yield
+        given[each.entity_type] = each.entity_name
+    for place, kind in enumerate((yield from hash_map_ordering(given, capacity=len(entry.entity))), 1):
+        if place % AT_ONCE == 0:
+            yield
+        entity[kind] = given[kind]
+    return entity
 
 
-def _key_of(entity: Entity) -> QuotaEntity:
+def _repeats_a_quota(entry: AlterClientQuotasRequestEntryData) -> Generator[None, None, bool]:
+    seen: set[str] = set()
+    for place, each in enumerate(entry.ops, 1):
+        if place % AT_ONCE == 0:
+            yield
+        seen.add(each.key)
+    return len(seen) < len(entry.ops)
+
+
+class _LargeKey:
+    """The key of an entity with so many types that sorting or hashing them again takes long."""
+
+    def __init__(self, entity: Entity, hash_code: int) -> None:
+        self._entity, self._hash_code = entity, hash_code
+
+    def __hash__(self) -> int:
+        return self._hash_code
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _LargeKey) and self._entity == other._entity
+
+
+def _key_of(entity: Entity, hash_code: int) -> Hashable:
+    """A key that equal entities share."""
+    return _sorted(entity) if len(entity) <= len(TYPES) else _LargeKey(entity, hash_code)
+
+
+def _sorted(entity: Entity) -> QuotaEntity:
     return tuple(sorted(entity.items(), key=lambda pair: (pair[0], pair[1] or "")))
 
 
-def _hash_of(entity: Entity) -> int:
+def _hash_of(entity: Entity) -> Generator[None, None, int]:
     """ClientQuotaEntity.hashCode."""
-    pairs = (string_hash(kind) ^ (0 if name is None else string_hash(name)) for kind, name in entity.items())
-    return (31 + sum(pairs)) & 0xFFFFFFFF
+    total = 31
+    for place, (kind, name) in enumerate(entity.items(), 1):
+        if place % AT_ONCE == 0:
+            yield
+        total += string_hash(kind) ^ (0 if name is None else string_hash(name))
+    return total & 0xFFFFFFFF
 
 
 def _shown(entity: Entity) -> str:
@@ -81,26 +120,29 @@ def _shown(entity: Entity) -> str:
     return f"ClientQuotaEntity(entries={{{inner}}})"
 
 
-def _answer(entity: Entity, refusal: str | None) -> AlterClientQuotasResponseEntryData:
-    return AlterClientQuotasResponseEntryData(
-        error_code=Errors.NONE if refusal is None else Errors.INVALID_REQUEST,
-        error_message=refusal,
-        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
+def _answer(entity: Entity, refusal: str | None) -> Generator[None, None, AlterClientQuotasResponseEntryData]:
+    answer = AlterClientQuotasResponseEntryData(
+        error_code=Errors.NONE if refusal is None else Errors.INVALID_REQUEST, error_message=refusal, entity=[]
     )
+    for place, (kind, name) in enumerate(entity.items(), 1):
+        if place % AT_ONCE == 0:
+            yield
+        answer.entity.append(EntityData(entity_type=kind, entity_name=name))
+    return answer
 
 
 def _decide(
     context: ControllerContext, entity: Entity, entry: AlterClientQuotasRequestEntryData
-) -> list[Versioned] | str:
+) -> Generator[None, None, list[Versioned] | str]:
     """The records for one entity, or its error message (alterClientQuotaEntity)."""
     if (reason := reason_no_entity(entity)) is not None:
         return reason
     known = OF_ADDRESSES if IP in entity else OF_CLIENTS
     must_be_finite = context.config.node.rules.refuses_infinite_quotas
     values = {each.key: None if each.remove else each.value for each in entry.ops}
-    current = context.image.quotas.get(_key_of(entity), {})
+    current = context.image.quotas.get(_sorted(entity), {})
     records = []
-    for key in hash_map_order(values, capacity=len(entry.ops)):
+    for key in (yield from hash_map_ordering(values, capacity=len(entry.ops))):
         value = values[key]
         if value is None:
             if key in current:

@@ -7,9 +7,9 @@ keys and salts. Source: ScramControlManager, ScramImage, ScramFormatter.
 from collections import Counter
 from typing import Final
 
-from kcore.controller.kraft.decision import Decision, Steps, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
-from kcore.java_hash import hash_map_order
+from kcore.java_hash import hash_map_ordering
 from kcore.metadata.acl_codes import ALTER, DESCRIBE
 from kcore.metadata.image.image import ClusterImage
 from kcore.node.authorization import refusal
@@ -30,6 +30,7 @@ from kcore.schema.scram import (
 from kcore.scram import MECHANISMS, Flaw, credential_flaw, keys_of, user_flaw
 
 USERS_AT_ONCE: Final = 250  # Users of one part of a decision: a user takes up to 15 us.
+_COUNTED_AT_ONCE: Final = 10 * AT_ONCE  # Users of one part that only counts their names.
 TWICE: Final = Flaw(Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
 TOO_OLD: Final = Flaw(Errors.UNSUPPORTED_VERSION, "The current metadata.version does not support SCRAM")
 
@@ -89,7 +90,9 @@ class _Changes:
 
     def decision(self) -> Steps:
         """The records of the changes, and the result of each user."""
-        gone, made, failed = (hash_map_order(each) for each in (self._deletions, self._upsertions, self._refusals))
+        gone = yield from hash_map_ordering(self._deletions)
+        made = yield from hash_map_ordering(self._upsertions)
+        failed = yield from hash_map_ordering(self._refusals)
         records, results = list[Versioned](), list[AlterUserScramCredentialsResult]()
         for place, name in enumerate((*gone, *made, *failed), 1):
             if place % USERS_AT_ONCE == 0:
@@ -150,11 +153,16 @@ def on_describe_user_scram_credentials(
     """
     if not context.is_authorized(info, DESCRIBE):
         return Decision(refused(request, Errors.CLUSTER_AUTHORIZATION_FAILED, refusal(info, DESCRIBE)))
-    times = Counter(each.name for each in request.users or ()) or dict.fromkeys(
-        (key[1] for key in context.image.scram), 1
-    )
+    users = request.users or ()
+    times: Counter[str] = Counter()
+    for begin in range(0, len(users), _COUNTED_AT_ONCE):
+        if begin:
+            yield
+        times.update(each.name for each in users[begin : begin + _COUNTED_AT_ONCE])
+    times = times or Counter(dict.fromkeys((key[1] for key in context.image.scram), 1))
+    yield from pause_if_many(len(times))
     results = []
-    for place, name in enumerate(hash_map_order(times), 1):
+    for place, name in enumerate((yield from hash_map_ordering(times)), 1):
         if place % USERS_AT_ONCE == 0:
             yield
         results.append(_described(context.image, name, is_twice=times[name] > 1))

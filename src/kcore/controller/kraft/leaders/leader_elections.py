@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Work, pause_if_many
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -125,24 +125,17 @@ def _needed(table: PartitionTable, rows: Int32s, unclean: bool) -> Bools:
 def _response(
     topics: Sequence[TopicPartitions], topic_rows: Sequence[int], indexes: Sequence[int], errors: Int16s
 ) -> Generator[None, None, ElectLeadersResponse]:
-    results, answered = list[ReplicaElectionResult](), 0
+    results, work = list[ReplicaElectionResult](), Work(_ANSWERED_AT_ONCE)
     entries = zip(indexes, errors.tolist(), strict=True)
     for topic, topic_row in zip(topics, topic_rows, strict=True):
-        mine = [
-            PartitionResult(
-                partition_id=index,
-                error_code=error,
-                error_message=_unknown(topic.topic, topic_row, index)
-                if error == Errors.UNKNOWN_TOPIC_OR_PARTITION
-                else _MESSAGES[error],
-            )
-            for index, error in islice(entries, len(topic.partitions))
-        ]
+        mine: list[PartitionResult] = []
+        for index, error in islice(entries, len(topic.partitions)):
+            is_unknown = error == Errors.UNKNOWN_TOPIC_OR_PARTITION
+            message = _unknown(topic.topic, topic_row, index) if is_unknown else _MESSAGES[error]
+            mine.append(PartitionResult(partition_id=index, error_code=error, error_message=message))
+            yield from work.add()
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=mine))
-        answered += max(len(mine), 1)
-        if answered >= _ANSWERED_AT_ONCE:
-            yield
-            answered = 0
+        yield from work.add()
     return ElectLeadersResponse(replica_election_results=results)
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Work, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
@@ -127,7 +127,7 @@ def _responses(
     request: AlterPartitionReassignmentsRequest, problems: dict[int, _Problem]
 ) -> Generator[None, None, list[ReassignableTopicResponse]]:
     """The items of the response. `problems`: the problem of each refused partition, by place in the request."""
-    places, found, answered = count(), list[ReassignableTopicResponse](), 0
+    places, found, work = count(), list[ReassignableTopicResponse](), Work(_CHECKED_AT_ONCE)
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
@@ -137,11 +137,9 @@ def _responses(
                     partition_index=partition.partition_index, error_code=error, error_message=message
                 )
             )
+            yield from work.add()
         found.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
-        answered += len(partitions)
-        if answered >= _CHECKED_AT_ONCE:
-            yield
-            answered = 0
+        yield from work.add()
     return found
 
 
@@ -301,15 +299,18 @@ def _all_moving(table: PartitionTable) -> _Found:
 def _these(table: PartitionTable, topics: Sequence[ListPartitionReassignmentsTopics]) -> _Found:
     topic_rows = topic_rows_by_name(table, [each.name for each in topics])
     sizes = [len(each.partition_indexes) for each in topics]
+    yield from pause_if_many(len(topics))
     rows = rows_named(table, topic_rows, sizes, [index for each in topics for index in each.partition_indexes])
     is_moving = [row in table.adding or row in table.removing for row in rows.tolist()]
     yield from pause_if_many(len(rows))
     ongoing, flags = iter((yield from _ongoing(table, rows[is_moving]))), iter(is_moving)
-    found = [
-        OngoingTopicReassignment(name=topic.name, partitions=list(islice(ongoing, sum(islice(flags, size)))))
-        for topic, size in zip(topics, sizes, strict=True)
-    ]
-    return [each for each in found if each.partitions]
+    found: list[OngoingTopicReassignment] = []
+    work = Work(_CHECKED_AT_ONCE)
+    for topic, size in zip(topics, sizes, strict=True):
+        yield from work.add(1 + size)
+        if partitions := list(islice(ongoing, sum(islice(flags, size)))):
+            found.append(OngoingTopicReassignment(name=topic.name, partitions=partitions))
+    return found
 
 
 def _ongoing(table: PartitionTable, rows: Int32s) -> Generator[None, None, list[OngoingPartitionReassignment]]:

@@ -13,7 +13,7 @@ from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext
 from kcore.controller.kraft.topics.created import NewTopic, count_of, records_of
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, Placing
 from kcore.controller.rules.mutation_quotas import CREATE_TOPICS_STRICT_FROM, MutationQuota
-from kcore.java_hash import hash_map_order
+from kcore.java_hash import hash_map_ordering
 from kcore.metadata.acl_codes import CREATE, DESCRIBE_CONFIGS, TOPIC
 from kcore.metadata.topic_names import Collisions, may_collide, reason_invalid
 from kcore.node.error_responses import message_of, refused
@@ -53,8 +53,11 @@ def on_create_topics(context: ControllerContext, request: CreateTopicsRequest, i
         context.check_records(count_of(creating.made))
     except ApiException as error:
         return Decision(refused(request, error.error, message_of(error)))
-    results += [_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
-    for place, name in enumerate(hash_map_order(names) if len(permitted) < len(names) else (), 1):
+    for place, name in enumerate((yield from hash_map_ordering(repeated)), 1):
+        if place % AT_ONCE == 0:
+            yield
+        results.append(_failed(name, Errors.INVALID_REQUEST, "Duplicate topic name."))
+    for place, name in enumerate((yield from hash_map_ordering(names)) if len(permitted) < len(names) else (), 1):
         if place % AT_ONCE == 0:
             yield
         if name == METADATA_TOPIC:
@@ -162,9 +165,8 @@ class Creating:
         configs = {each.name: each.value for each in topic.configs if each.value is not None}
         if not configs:
             return configs, []
-        yield from self._changes.refuse_unknown(configs)
         operations = {name: (OpType.SET, value) for name, value in configs.items()}
-        error, message, records = self._changes.incremental(
+        error, message, records = yield from self._changes.incremental(
             (ConfigResourceType.TOPIC, topic.name), operations, is_new=True
         )
         if error is not Errors.NONE:

@@ -1,14 +1,15 @@
 """DeleteTopics (ControllerApis.deleteTopics, ReplicationControlManager.deleteTopics)."""
 
+from collections import Counter
 from collections.abc import Generator, Iterable
 from typing import Final
 
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.rules.mutation_quotas import DELETE_TOPICS_STRICT_FROM, MutationQuota
 from kcore.metadata.acl_codes import DELETE, DESCRIBE, TOPIC
-from kcore.node.error_responses import DEFAULT_MESSAGES, refused
+from kcore.node.error_responses import DEFAULT_MESSAGES, refusing
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.metadata_records_topics import RemoveTopicRecord
 from kcore.schema.topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
@@ -21,7 +22,9 @@ def on_delete_topics(context: ControllerContext, request: DeleteTopicsRequest, i
     """Delete topics by name or id. A principal that may not describe a topic cannot find out whether it exists."""
     if context.config.node.static_configs.get("delete.topic.enable", "true").lower() == "false":
         is_known = info.version >= _FIRST_WITH_ITS_ERROR
-        return Decision(refused(request, Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST))
+        error = Errors.TOPIC_DELETION_DISABLED if is_known else Errors.INVALID_REQUEST
+        named = "topics" if request.topics else "topic_names"  # A version has one of both lists.
+        return Decision((yield from refusing(request, named, "responses", error)))
     deleting = Deleting(context, info)
     yield from deleting.name(request)
     if deleting.found:
@@ -59,25 +62,30 @@ class Deleting:
             else:
                 self._add(None, ZERO_UUID, Errors.INVALID_REQUEST, "Neither topic name nor id were specified.")
         names, repeated = distinct_names(given_names)
-        for name in repeated:
+        for place, name in enumerate(repeated, 1):
+            if place % AT_ONCE == 0:
+                yield
             self._add(name, ZERO_UUID, Errors.INVALID_REQUEST, "Duplicate topic name.")
-        counts = dict.fromkeys(given_ids, 0)
-        for topic_id in given_ids:
-            counts[topic_id] += 1
+        counts = Counter(given_ids)
+        yield from pause_if_many(len(counts))
         repeated_ids = {topic_id for topic_id, count in counts.items() if count > 1}
-        for topic_id in repeated_ids:
+        for place, topic_id in enumerate(repeated_ids, 1):
+            if place % AT_ONCE == 0:
+                yield
             self._add(None, topic_id, Errors.INVALID_REQUEST, "Duplicate topic id.")
-        by_id = self._known([topic_id for topic_id in counts if topic_id not in repeated_ids])
+        by_id = yield from self._known([topic_id for topic_id in counts if topic_id not in repeated_ids])
         describable, deletable = yield from self._permitted({*names, *by_id.values()})
-        self._find_by_id(by_id, describable, deletable)
+        yield from self._find_by_id(by_id, describable, deletable)
         for start in range(0, len(names), AT_ONCE):
             if start:
                 yield
             self._find_by_name(names[start : start + AT_ONCE], describable, deletable, repeated_ids)
 
-    def _known(self, ids: Iterable[Uuid]) -> dict[Uuid, str]:
+    def _known(self, ids: Iterable[Uuid]) -> Generator[None, None, dict[Uuid, str]]:
         topics, known = self._context.image.topics, {}
-        for topic_id in ids:
+        for place, topic_id in enumerate(ids, 1):
+            if place % AT_ONCE == 0:
+                yield
             if (row := topics.row_of_id(topic_id)) is None:
                 self._add(None, topic_id, Errors.UNKNOWN_TOPIC_ID)
             else:
@@ -92,8 +100,12 @@ class Deleting:
         describable = yield from context.filter_by_authorized(info, DESCRIBE, TOPIC, names)
         return describable, (yield from context.filter_by_authorized(info, DELETE, TOPIC, names))
 
-    def _find_by_id(self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]) -> None:
-        for topic_id, name in by_id.items():
+    def _find_by_id(
+        self, by_id: dict[Uuid, str], describable: set[str], deletable: set[str]
+    ) -> Generator[None, None, None]:
+        for place, (topic_id, name) in enumerate(by_id.items(), 1):
+            if place % AT_ONCE == 0:
+                yield
             if name in deletable:
                 self.found[topic_id] = name
             else:

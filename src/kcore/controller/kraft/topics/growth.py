@@ -12,7 +12,7 @@ from kcore.controller.kraft.topics.created import NewTopic, records_of
 from kcore.controller.kraft.topics.creation import distinct_names
 from kcore.controller.kraft.topics.placing import MOST_PARTITIONS, LeaderlessError, Placing
 from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
-from kcore.java_hash import FIBONACCI, hash_map_order
+from kcore.java_hash import FIBONACCI, hash_map_ordering
 from kcore.metadata.acl_codes import ALTER, TOPIC
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.node.error_responses import message_of, refused
@@ -32,13 +32,20 @@ _GROWN_AT_ONCE: Final = AT_ONCE // 2  # Topics in one part; each needs placement
 def on_create_partitions(context: ControllerContext, request: CreatePartitionsRequest, info: RequestInfo) -> Steps:
     """Add partitions to topics. Needs ALTER of each topic; one refused topic does not stop the others."""
     topics = {each.name: each for each in request.topics}
+    yield from pause_if_many(len(topics))
     names, repeated = distinct_names(each.name for each in request.topics)
     permitted = yield from context.filter_by_authorized(info, ALTER, TOPIC, names)
     if permitted:
         context.call_controller()
     yield from pause_if_many(len(names))
-    results = [_result(name, Errors.INVALID_REQUEST, "Duplicate topic name.") for name in hash_map_order(repeated)]
-    listed = [name for name in hash_map_order(topics) if name not in repeated]
+    results = []
+    for place, name in enumerate((yield from hash_map_ordering(repeated)), 1):
+        if place % AT_ONCE == 0:
+            yield
+        results.append(_result(name, Errors.INVALID_REQUEST, "Duplicate topic name."))
+    several = set(repeated)
+    listed = [name for name in (yield from hash_map_ordering(topics)) if name not in several]
+    yield from pause_if_many(len(listed))
     for place, name in enumerate((name for name in listed if name not in permitted), 1):
         if place % AT_ONCE == 0:
             yield

@@ -30,9 +30,9 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.node.topic_configs import TOPIC_CONFIGS, source_of
-from kcore.node.zk.admin.configs import validate_topic_configs
+from kcore.node.zk.admin.configs import SETTINGS_AT_ONCE, first_unknown_or_all, validate_topic_configs
 from kcore.node.zk.inter_broker_protocol import at_least
-from kcore.node.zk.znode_steps import pause_after, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import pause_after, pause_if_many, read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse
 from kcore.schema.structure import Message
@@ -45,6 +45,7 @@ from kcore.schema.topics import (
 )
 from kcore.types import ZERO_UUID, Uuid
 
+NAMED_AT_ONCE: Final = 500  # Topics of one part that checks only names: a topic takes up to 5 us.
 TOPICS_AT_ONCE: Final = 50  # Topics of one part of a creation: a topic takes up to 0.2 ms.
 UNSET: Final = -1  # NO_NUM_PARTITIONS, NO_REPLICATION_FACTOR
 DELETED_AT_ONCE: Final = 500  # Topics of one part of a DeleteTopics: a topic takes some 2 us.
@@ -64,12 +65,13 @@ def on_create_topics(context: ControllerContext, event: RequestEvent[CreateTopic
     """Creates the valid topics in one batch; the response is sent once their partitions have leaders."""
     request = event.request
     times = Counter(topic.name for topic in request.topics)
-    results = [CreatableTopicResult(name=topic.name, error_message=None) for topic in request.topics]
-    requested = [
-        (topic, result)
-        for topic, result in zip(request.topics, results, strict=True)
-        if not _refused_by_name(result, times)
-    ]
+    results, requested = list[CreatableTopicResult](), list[tuple[CreatableTopic, CreatableTopicResult]]()
+    for place, topic in enumerate(request.topics, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
+        result = CreatableTopicResult(name=topic.name, error_message=None)
+        results.append(result)
+        if not _refused_by_name(result, times):
+            requested.append((topic, result))
     quota = yield from quota_of(context, event, strict_from=CREATE_TOPICS_STRICT_FROM)
     made = yield from _checked(context, requested, None if request.validate_only else quota)
     if not request.validate_only:
@@ -109,16 +111,22 @@ def _checked(
     quota: MutationQuota | None,
 ) -> Steps[dict[str, NewTopic]]:
     """The valid topics, by name; `quota` counts their partitions. Sets the errors in the results of invalid topics."""
-    readable = [topic.name for topic, _ in requested if reason_invalid(topic.name) is None]
-    paths = [(znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)) for name in readable]
-    found = (yield from read_nodes([path for three in paths for path in three])) if readable else []
+    readable, paths = list[str](), list[str]()
+    for place, (topic, _) in enumerate(requested, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
+        name = topic.name
+        if reason_invalid(name) is None:
+            readable.append(name)
+            paths += [znodes.topic_path(name), znodes.delete_topic_path(name), _config_path(name)]
+    found = (yield from read_nodes(paths)) if readable else []
     nodes = {name: found[3 * k : 3 * k + 3] for k, name in enumerate(readable)}
+    yield from pause_if_many(len(readable), NAMED_AT_ONCE)
     made: dict[str, NewTopic] = {}
     shared = _Shared(context)
     for place, (topic, result) in enumerate(requested, 1):
         yield from pause_after(place, TOPICS_AT_ONCE)
         try:
-            new = _new_topic(context, topic, nodes.get(topic.name, [None] * 3), shared)
+            new = yield from _new_topic(context, topic, nodes.get(topic.name, [None] * 3), shared)
             if quota is not None:
                 quota.record(len(new.replicas))
             made[topic.name] = new
@@ -150,11 +158,12 @@ class _Shared:
 
 def _new_topic(
     context: ControllerContext, topic: CreatableTopic, nodes: list[Node | None], shared: _Shared
-) -> NewTopic:
+) -> Steps[NewTopic]:
     """Checks one topic (ZkAdminManager.createTopics).
 
     `nodes`: the znodes of the topic, of the request to delete it, and of its settings.
     """
+    yield from pause_if_many(len(topic.configs), SETTINGS_AT_ONCE)
     name, known, config = topic.name, context.table.topics, context.config
     if name in known and name not in context.topics_to_be_deleted:
         Errors.TOPIC_ALREADY_EXISTS.raise_for(f"Topic '{name}' already exists.")
@@ -186,7 +195,8 @@ def _new_topic(
     new_replicas.check_manual(replicas, len(topic.assignments) or len(replicas))
     new_replicas.check_fit(name, replicas.values(), context.unfit_for(name))
     configs = {each.name: each.value or "" for each in topic.configs}
-    return NewTopic(replicas, configs, validate_topic_configs(configs), nodes[2] is not None)
+    values = validate_topic_configs((yield from first_unknown_or_all(configs)))
+    return NewTopic(replicas, configs, values, nodes[2] is not None)
 
 
 def _make(

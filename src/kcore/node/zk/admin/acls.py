@@ -4,7 +4,7 @@ A znode is written only if it has the version that was read, because brokers may
 all nodes read it again. Source: AclAuthorizer, AclApis of 3.9.1.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from kcore.errors import TableError
@@ -41,7 +41,7 @@ from kcore.node.acls import (
 )
 from kcore.node.zk.acls import ZkAcls
 from kcore.node.zk.notices import TextNotice
-from kcore.node.zk.znode_steps import ZnodeSteps, log_notice, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import Pause, ZnodeSteps, log_notice, pause_after, read_nodes, write_nodes
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -57,13 +57,17 @@ from kcore.schema.acls import (
 )
 from kcore.schema.structure import Message
 
+ENTRIES_AT_ONCE: Final = 250  # Entries or filters of one part: each takes up to 10 us.
+RESOURCES_AT_ONCE: Final = 50  # Resources of one part: each takes up to 50 us.
+COMPARED_AT_ONCE: Final = 4_000  # Comparisons of entries with filters in one part: each takes up to 1 us.
 MOST_TRIES: Final = 10  # Attempts to write the entries of a resource (AclAuthorizer.maxUpdateRetries).
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 FAILED: Final = "Failed to create ACL"  # AclAuthorizer.createAcls
 TOO_LARGE: Final = "A resource with so many ACLs does not fit into ZooKeeper."
 
 Bindings: TypeAlias = tuple[AclBinding, ...]
-Change: TypeAlias = Callable[[Bindings], Bindings]
+Change: TypeAlias = Callable[[Bindings], ZnodeSteps[Bindings]]
+"""Returns the entries of a resource after a change."""
 
 
 class Outcome(NamedTuple):
@@ -80,14 +84,18 @@ def create_acls(acls: ZkAcls | None, request: CreateAclsRequest) -> ZnodeSteps[M
     rows = request.creations
     if acls is None:
         return CreateAclsResponse(results=[_result(Errors.SECURITY_DISABLED, NO_AUTHORIZER) for _ in rows])
-    reasons = [_reason_no_binding(each) for each in rows]
+    reasons: list[str | None] = []
     added: dict[Resource, list[AclBinding]] = {}
-    for row, reason in zip(rows, reasons, strict=True):
+    for place, row in enumerate(rows, 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
+        reasons.append(reason := _reason_no_binding(row))
         if reason is None:
-            added.setdefault(resource_of(_binding(row)), []).append(_binding(row))
+            binding = _binding(row)
+            added.setdefault(resource_of(binding), []).append(binding)
     outcomes = yield from _update(acls, {key: _adding(new) for key, new in added.items()})
     results = []
-    for row, reason in zip(rows, reasons, strict=True):
+    for place, (row, reason) in enumerate(zip(rows, reasons, strict=True), 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
         if reason is not None:
             results.append(_result(Errors.INVALID_REQUEST, reason))
         else:
@@ -106,7 +114,11 @@ def _binding(row: AclCreation) -> AclBinding:
 
 
 def _adding(new: Iterable[AclBinding]) -> Change:
-    return lambda before: tuple(dict.fromkeys((*before, *new)))
+    def added(before: Bindings) -> ZnodeSteps[Bindings]:
+        yield from ()
+        return tuple(dict.fromkeys((*before, *new)))
+
+    return added
 
 
 def _reason_no_binding(row: AclCreation) -> str | None:
@@ -128,35 +140,76 @@ def _reason_no_binding(row: AclCreation) -> str | None:
 
 def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> ZnodeSteps[Message]:
     """Deletes the entries that match any filter; an entry is in the result of the first filter that it matches."""
-    filters = [*map(Filter, request.filters)]
     if acls is None:
         error = DeleteAclsFilterResult(error_code=Errors.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-        return DeleteAclsResponse(filter_results=[error for _ in filters])
-    known = (resource_of(each) for each in acls.every() if any(f.matches_pattern(each) for f in filters))
-    resources = dict.fromkeys([*known, *_named(filters)])
-    outcomes = yield from _update(acls, {each: _removing(filters) for each in resources})
+        return DeleteAclsResponse(filter_results=[error for _ in request.filters])
+    filters: list[Filter] = []
+    resources: dict[Resource, None] = {}
+    for place, row in enumerate(request.filters, 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
+        filters.append(Filter(row))
+    comparing = _Comparing(filters)
+    for binding in [*acls.every()]:
+        if (
+            resource_of(binding) not in resources
+            and (yield from comparing.first(binding, Filter.matches_pattern)) is not None
+        ):
+            resources[resource_of(binding)] = None
+    for place, each in enumerate(filters, 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
+        resources.update(dict.fromkeys(_named(each)))
+    outcomes = yield from _update(acls, dict.fromkeys(resources, comparing.unmatched))
     matching: list[list[DeleteAclsMatchingAcl]] = [[] for _ in filters]
     for outcome in outcomes.values():
         for binding in outcome.before:
-            place = next((place for place, each in enumerate(filters) if each.matches(binding)), None)
-            if place is not None:
+            first = yield from comparing.first(binding)
+            if first is not None:
                 found = matched(binding)
                 found.error_code, found.error_message = outcome.error, outcome.message
-                matching[place].append(found)
-    results = [DeleteAclsFilterResult(error_message=None, matching_acls=each) for each in matching]
+                matching[first].append(found)
+    results = []
+    for place, of_filter in enumerate(matching, 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
+        results.append(DeleteAclsFilterResult(error_message=None, matching_acls=of_filter))
     return DeleteAclsResponse(filter_results=results)
 
 
-def _named(filters: Iterable[Filter]) -> Iterable[Resource]:
-    """The resources that filters name; this node may not have read their entries yet (filterToResources)."""
-    for each in filters:
-        if each.resource_type in RESOURCE_TYPES and each.name is not None and is_znode_name(each.name):
-            patterns = (LITERAL, PREFIXED) if each.pattern_type == ANY else (each.pattern_type,)
-            yield from ((each.resource_type, pattern, each.name) for pattern in patterns if pattern in PATTERN_TYPES)
+def _named(wanted: Filter) -> Iterable[Resource]:
+    """The resources that a filter names; this node may not have read their entries yet (filterToResources)."""
+    if wanted.resource_type in RESOURCE_TYPES and wanted.name is not None and is_znode_name(wanted.name):
+        patterns = (LITERAL, PREFIXED) if wanted.pattern_type == ANY else (wanted.pattern_type,)
+        yield from ((wanted.resource_type, pattern, wanted.name) for pattern in patterns if pattern in PATTERN_TYPES)
 
 
-def _removing(filters: Iterable[Filter]) -> Change:
-    return lambda before: tuple(each for each in before if not any(found.matches(each) for found in filters))
+class _Comparing:
+    """Compares entries with the filters of a request, in parts: there may be many of both."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+        self._compared = 0  # Comparisons in the present part.
+
+    def first(
+        self, binding: AclBinding, matches: Callable[[Filter, AclBinding], bool] = Filter.matches
+    ) -> ZnodeSteps[int | None]:
+        """The place of the first filter that matches the entry; None if none does."""
+        for begin in range(0, len(self._filters), COMPARED_AT_ONCE):
+            some = self._filters[begin : begin + COMPARED_AT_ONCE]
+            place = next((place for place, each in enumerate(some, begin) if matches(each, binding)), None)
+            self._compared += len(some) if place is None else place - begin + 1
+            if self._compared >= COMPARED_AT_ONCE:
+                self._compared = 0
+                yield Pause()
+            if place is not None:
+                return place
+        return None
+
+    def unmatched(self, before: Bindings) -> ZnodeSteps[Bindings]:
+        """The entries that no filter matches (a `Change`)."""
+        kept = []
+        for each in before:
+            if (yield from self.first(each)) is None:
+                kept.append(each)
+        return tuple(kept)
 
 
 def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
@@ -174,11 +227,16 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> ZnodeSteps[dict
     for _ in range(MOST_TRIES):
         if not left:
             break
-        nodes = yield from read_nodes([resource_path(each) for each in left])
+        paths: list[str] = []
+        for place, resource in enumerate(left, 1):
+            yield from pause_after(place, ENTRIES_AT_ONCE)
+            paths.append(resource_path(resource))
+        nodes = yield from read_nodes(paths)
         operations: list[Operation] = []
         tried: list[Resource] = []
-        for resource, node in zip(left, nodes, strict=True):
-            outcome = outcomes[resource] = _changed(resource, node, changes[resource])
+        for place, (resource, node) in enumerate(zip(left, nodes, strict=True), 1):
+            yield from pause_after(place, RESOURCES_AT_ONCE)
+            outcome = outcomes[resource] = yield from _changed(resource, node, changes[resource])
             if outcome.error is Errors.NONE and outcome.after != outcome.before:
                 path = f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
                 note = Create(path, encode_acl_change(resource), sequential=True)
@@ -188,7 +246,8 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> ZnodeSteps[dict
                 acls.update(resource, outcome.after)
         results = (yield from write_nodes(operations)) if operations else []
         left = []
-        for resource, result in zip(tried, results[::2], strict=True):
+        for place, (resource, result) in enumerate(zip(tried, results[::2], strict=True), 1):
+            yield from pause_after(place, RESOURCES_AT_ONCE)
             if result is OperationResult.DONE:
                 acls.update(resource, outcomes[resource].after)
                 before, after = {*outcomes[resource].before}, {*outcomes[resource].after}
@@ -204,12 +263,12 @@ def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> ZnodeSteps[dict
     return outcomes
 
 
-def _changed(resource: Resource, node: Node | None, change: Change) -> Outcome:
+def _changed(resource: Resource, node: Node | None, change: Change) -> ZnodeSteps[Outcome]:
     try:
         before = () if node is None else decode_acls(resource, node.data)
     except TableError:
         return Outcome((), (), Errors.UNKNOWN_SERVER_ERROR, "The znode with these ACLs cannot be read.")
-    after = change(before)
+    after = yield from change(before)
     if after != before and len(encode_acls(after)) > MOST_BYTES:
         return Outcome(before, before, Errors.INVALID_REQUEST, TOO_LARGE)
     return Outcome(before, after)

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from kcore.errors import TableError
+from kcore.java_hash import hash_map_ordering
 from kcore.metadata.topic_names import validate_topic_name
 from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_operations import Create, Operation, OperationResult, SetData
@@ -25,7 +26,7 @@ from kcore.node.topic_configs import (
 )
 from kcore.node.zk.admin import broker_configs
 from kcore.node.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.node.zk.znode_steps import ZnodeSteps, pause_after, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import Pause, ZnodeSteps, pause_after, pause_if_many, read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,
@@ -63,6 +64,23 @@ def validate_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
         )
     check_remote_storage(values)
     return values
+
+
+def first_unknown_or_all(configs: dict[str, str]) -> ZnodeSteps[dict[str, str]]:
+    """The settings, or only the one that Kafka refuses first if there are more than topics have.
+
+    Many settings are listed in parts; `validate_topic_configs` then refuses this one.
+    """
+    if len(configs) <= len(TOPIC_CONFIGS):
+        return configs
+    ordering = hash_map_ordering(configs)
+    while True:
+        try:
+            next(ordering)
+        except StopIteration as listed:
+            unknown = next(name for name in listed.value if name not in TOPIC_CONFIGS)
+            return {unknown: configs[unknown]}
+        yield Pause()
 
 
 def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
@@ -105,6 +123,7 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
         Errors.INVALID_REQUEST.raise_for(f"Unknown operation {operation} for config key: {name}")
 
 
+SETTINGS_AT_ONCE: Final = 1_000  # Settings of one part: each takes up to 2 us.
 RESOURCES_AT_ONCE: Final = 50  # Resources of one part of a change of settings.
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
@@ -154,32 +173,38 @@ def alter_configs(
 def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> ZnodeSteps[AlterConfigsResponse]:
     """Replaces all settings: a setting that the request omits gets its default (kafka-configs does so for brokers)."""
     known = yield from _known_configs(node, request.resources)
-    changes = [
-        IncrementalAlterConfigsRequestAlterConfigsResource(
-            resource_type=each.resource_type, resource_name=each.resource_name, configs=_changes(node, each, known)
+    changes = []
+    for place, each in enumerate(request.resources, 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
+        operations = yield from _changes(node, each, known)
+        change = IncrementalAlterConfigsRequestAlterConfigsResource(
+            resource_type=each.resource_type, resource_name=each.resource_name, configs=operations
         )
-        for each in request.resources
-    ]
+        changes.append(change)
     responses = yield from _alter(node, changes, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=responses)
 
 
 def _changes(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
-) -> list[IncrementalAlterConfigsRequestAlterableConfig]:
+) -> ZnodeSteps[list[IncrementalAlterConfigsRequestAlterableConfig]]:
     """The operations that replace a resource's settings by the settings in the request."""
     change = IncrementalAlterConfigsRequestAlterableConfig
-    entity = _entity_of(node, resource)
+    entity, changes, names = _entity_of(node, resource), [], set[str]()
+    for place, each in enumerate(resource.configs, 1):
+        yield from pause_after(place, SETTINGS_AT_ONCE)
+        names.add(each.name)
+        changes.append(change(name=each.name, config_operation=OpType.SET, value=each.value))
     before = known[entity].configs if entity is not None else {}
-    gone = [name for name in before if name not in {each.name for each in resource.configs}]
-    named = [change(name=each.name, config_operation=OpType.SET, value=each.value) for each in resource.configs]
-    return [*named, *(change(name=name, config_operation=OpType.DELETE, value=None) for name in gone)]
+    gone = [name for name in before if name not in names]
+    return [*changes, *(change(name=name, config_operation=OpType.DELETE, value=None) for name in gone)]
 
 
 def _alter(
     node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
 ) -> ZnodeSteps[list[AlterConfigsResourceResponse]]:
     times = Counter((each.resource_type, each.resource_name) for each in resources)
+    yield from pause_if_many(len(resources), SETTINGS_AT_ONCE)
     known = yield from _known_configs(node, resources)
     responses: list[AlterConfigsResourceResponse] = []
     altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
@@ -191,7 +216,7 @@ def _alter(
         responses.append(response)
         try:
             check_resource(resource, times[resource.resource_type, resource.resource_name])
-            if (operations := _altered(node, resource, known)) is not None:
+            if (operations := (yield from _altered(node, resource, known))) is not None:
                 altered.append((response, operations))
         except ApiException as error:
             response.error_code, response.error_message = error.error, str(error)
@@ -219,11 +244,16 @@ def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
 
 def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> ZnodeSteps[dict[str, Known]]:
     """Reads the settings of the resources, by their paths under /config."""
-    entities = [*dict.fromkeys(each for resource in resources if (each := _entity_of(node, resource)) is not None)]
+    entities: dict[str, None] = {}
+    for place, resource in enumerate(resources, 1):
+        yield from pause_after(place, SETTINGS_AT_ONCE)
+        if (entity := _entity_of(node, resource)) is not None:
+            entities[entity] = None
     paths = [f"{znodes.CONFIG}/{each}" for each in entities]
     nodes = (yield from read_nodes(paths)) if paths else []
     known: dict[str, Known] = {}
-    for entity, path, found in zip(entities, paths, nodes, strict=True):
+    for place, (entity, path, found) in enumerate(zip(entities, paths, nodes, strict=True), 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
         try:
             known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
         except TableError:
@@ -233,8 +263,9 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> ZnodeStep
 
 def _altered(
     node: ConfigNode, resource: IncrementalAlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
-) -> list[Operation] | None:
+) -> ZnodeSteps[list[Operation] | None]:
     """The writes that alter a resource's settings; None if nothing changes."""
+    yield from pause_if_many(len(resource.configs), SETTINGS_AT_ONCE)
     entity = _entity_of(node, resource)
     if resource.resource_type == ConfigResourceType.BROKER:
         broker_configs.check_name(node, resource.resource_name)
@@ -247,12 +278,13 @@ def _altered(
         Errors.INVALID_REQUEST.raise_for("Default topic resources are not allowed.")
     name = resource.resource_name
     configs = {**known[entity].configs} if entity is not None else {}
-    for each in resource.configs:
+    for place, each in enumerate(resource.configs, 1):
+        yield from pause_after(place, SETTINGS_AT_ONCE)
         apply_operation(configs, each)
     if entity is None:
         raise exception_of(Errors.UNKNOWN_TOPIC_OR_PARTITION)(f"The topic '{name}' does not exist.")
     try:
-        validate_topic_configs(configs)
+        validate_topic_configs((yield from first_unknown_or_all(configs)))
     except ApiException as error:
         if not str(error).startswith("Invalid value"):
             raise

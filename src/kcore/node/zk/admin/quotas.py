@@ -77,7 +77,10 @@ def alter(request: AlterClientQuotasRequest, rates: ZnodeQuotas | None = None) -
 def _alter(
     rates: ZnodeQuotas | None, entry: AlterClientQuotasRequestEntryData, *, validate_only: bool
 ) -> ZnodeSteps[Refusal | None]:
-    entity: Entity = {each.entity_type: each.entity_name for each in entry.entity}
+    entity: dict[str, str | None] = {}
+    for place, each in enumerate(entry.entity, 1):
+        yield from pause_after(place, AT_ONCE)
+        entity[each.entity_type] = each.entity_name
     if (reason := reason_no_entity(entity) or _reason_no_znode(entity)) is not None:
         return Errors.INVALID_REQUEST, reason
     changes = yield from _changes_of(entity, entry.ops)

@@ -35,6 +35,7 @@ Refusal = tuple[Errors, str]
 Configs = dict[str, str]
 EMPTY_NAME: Final = (Errors.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
 TWICE: Final[Refusal] = Errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+NAMED_AT_ONCE: Final = 1_000  # Users of one part that only sorts alterations by their names.
 USERS_AT_ONCE: Final = 100  # Users of one part: a user takes up to 40 us.
 
 
@@ -47,13 +48,19 @@ class _Changes(NamedTuple):
 
 def alter(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[AlterUserScramCredentialsResponse]:
     """Makes all alterations of a user, or none on an error; the response has a result for each user."""
-    users = _users_of(request)
+    users = yield from _users_of(request)
     refusals = yield from _illegal(request)
-    changes = {user: _Changes([], []) for user in users if user not in refusals}
-    for deletion in request.deletions:
+    changes: dict[str, _Changes] = {}
+    for place, user in enumerate(users, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
+        if user not in refusals:
+            changes[user] = _Changes([], [])
+    for place, deletion in enumerate(request.deletions, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
         if deletion.name in changes:
             changes[deletion.name].deletions.append(deletion)
-    for upsertion in request.upsertions:
+    for place, upsertion in enumerate(request.upsertions, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
         if upsertion.name in changes:
             changes[upsertion.name].upsertions.append(upsertion)
     left = [*changes]
@@ -83,10 +90,14 @@ def _alter(changes: dict[str, _Changes]) -> ZnodeSteps[dict[str, Refusal]]:
     return refusals | (yield from _write(written, nodes))
 
 
-def _users_of(request: AlterUserScramCredentialsRequest) -> list[str]:
+def _users_of(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[list[str]]:
     """The users in the order of the request, each once."""
-    names = [*(each.name for each in request.upsertions), *(each.name for each in request.deletions)]
-    return [*dict.fromkeys(names)]
+    names: dict[str, None] = {}
+    changes: list[ScramCredentialDeletion | ScramCredentialUpsertion] = [*request.upsertions, *request.deletions]
+    for place, each in enumerate(changes, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
+        names[each.name] = None
+    return [*names]
 
 
 def _result(user: str, refusal: Refusal | None) -> AlterUserScramCredentialsResult:
