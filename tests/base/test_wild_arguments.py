@@ -22,6 +22,7 @@ WILD: tuple[Any, ...] = (
 TABLE = kcore.generate(partitions=12, brokers=4, replication_factor=3, topics=2, seed=1)
 COLUMNS = kcore.wire.Columns("FetchRequest", max_wait_ms=3)
 BATCH = kcore.wire.encode_records([kcore.wire.Record(1, 2, b"k", b"v", (("h", None),))])
+OLD_MESSAGE = bytes.fromhex("00000000000000000000000ea7ec68030000ffffffffffffffff")
 RECORDS = kcore.wire.decode_records(BATCH)
 EPOCHS = kcore.tables.EpochTables.of([[(0, 0), (2, 10)]], [20], [5])
 CHANGES = kcore.kraft.elect(TABLE, "online", leaving=[1])
@@ -76,6 +77,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Strings.of": (kcore.wire.Strings.of, {"texts": ["a"]}),
     "scan_batches": (kcore.wire.scan_batches, {"data": BATCH, "start": 0, "limit": 1}),
     "decode_records": (kcore.wire.decode_records, {"data": BATCH, "batches": None, "max_bytes": 100}),
+    "scan_message_sets": (kcore.wire.scan_message_sets, {"data": OLD_MESSAGE, "start": 0, "limit": 1}),
+    "decode_message_sets": (
+        kcore.wire.decode_message_sets,
+        {"data": OLD_MESSAGE, "batches": None, "max_bytes": 100},
+    ),
     "encode_records": (
         kcore.wire.encode_records,
         {

@@ -1,6 +1,8 @@
 """Commands recognise a wrong kind of file or address: one line says what it is and what to do."""
 
+import json
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,11 @@ LOG = f"{0:020}.log"
 ZOOKEEPER = b"ZKSN\0\0\0\2" + bytes(100)
 
 
-def message_set(magic: int) -> bytes:
+def message_set(magic: int, offset: int = 0) -> bytes:
     """One message as Kafka wrote it before 0.11, with a time stamp in magic 1."""
-    message = struct.pack(">ibb", 0, magic, 0) + (struct.pack(">q", 5) if magic else b"") + struct.pack(">ii", -1, 5)
-    message += b"value"
-    return struct.pack(">qi", 0, len(message)) + message
+    body = struct.pack(">bb", magic, 0) + (struct.pack(">q", 5) if magic else b"") + struct.pack(">ii", -1, 5)
+    body += b"value"
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 def refusal(*arguments: object, code: int = 2) -> str:
@@ -38,18 +40,18 @@ def refusal(*arguments: object, code: int = 2) -> str:
 def test_message_sets_of_old_formats(magic: int, tmp_path: Path) -> None:
     folder = tmp_path / "orders-0"
     folder.mkdir()
-    path, said = (
-        folder / LOG,
-        f"a message set of magic {magic}, from before Kafka 0.11; kcore reads magic 2; have a newer",
-    )
-    for before in (b"", encode_records([Record(0, 5, None, b"new")])):
-        path.write_bytes(before + message_set(magic))
-        for options in ([], ["--deep"], ["--json"]):
-            line = refusal("dump", path, *options, code=1)
-            assert line.startswith(f"{path}: {said}") and line.endswith(f"(at offset {len(before)})")
-        assert "invalid bytes" not in kcore("dump", path).stdout
+    path, new = folder / LOG, encode_records([Record(1, 5, None, b"new")])
+    path.write_bytes(message_set(magic) + new + message_set(magic, 2))
+    for options, shown in (([], "magic: "), (["--records"], "payload: "), (["--json", "--records"], '"value":"')):
+        done = kcore("dump", path, *options)
+        assert done.exit_code == 0 and done.stdout.count(shown) == 3, done.output
+    assert [json.loads(line)["count"] for line in kcore("dump", path, "--json").stdout.splitlines()] == [1, 1, 1]
+    path.write_bytes(new + message_set(magic)[:-1] + b"!")
+    assert refusal("dump", path, code=1).startswith(f"{path}: a record batch whose CRC does not match")
     path.write_bytes(message_set(magic))
-    assert refusal("image", path).startswith(f"{path}: it is {said}")
+    assert refusal("image", path) == (
+        f"{path}: it is a message set of magic {magic}, from before Kafka 0.11 (`kcore dump` shows it)"
+    )
 
 
 def test_the_zeros_of_a_preallocated_segment(tmp_path: Path) -> None:

@@ -45,6 +45,25 @@ finally:
 """
 
 
+def test_an_archive_whose_name_spark_would_not_unpack_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match=r"a\.tar: Spark unpacks a file by its name, .* name it NAME\.tar\.gz"):
+        archive.write_archive(tmp_path / "a.tar")
+    assert not list(tmp_path.iterdir())
+
+
+def test_archives_that_are_missing_end_the_command_before_spark_starts(tmp_path: Path) -> None:
+    good, missing = tmp_path / "good.tar", tmp_path / "none.tar"
+    good.write_bytes(b"")
+    for text in ("", f"{good}#a,{good}", good.as_uri(), "hdfs://host/none.tar", f"{good},s3a://b/none.tgz#c"):
+        assert archive.problem_of(text) == ""
+    said = f"{missing}: No such file or directory"
+    for text in (f"{missing}#n", f"{good}#good,{missing}", missing.as_uri()):
+        assert archive.problem_of(text) == said
+    for options in (["--archives", str(missing)], ["--conf", f"spark.archives={missing}"]):
+        done = CliRunner().invoke(app, ["bench", "smoke", *options])
+        assert done.exit_code == 2 and done.stderr == f"kcore: --archives: {said}\n"
+
+
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The archive, and the options that the command printed."""

@@ -26,6 +26,12 @@ WORKER = "\n  An exception was thrown from the Python worker. Please see the sta
         (WORKER + "kcore.errors.StorageError: /a/t-0: no segment there\n", "/a/t-0: no segment there"),
         (WORKER + "ValueError: broken on purpose\n", "ValueError: broken on purpose"),
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited", "Spark's Java did not start"),
+        (
+            "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+            ": java.nio.file.NoSuchFileException: /a/none.tar\n\tat java.base/sun.nio.fs.UnixException",
+            "NoSuchFileException: /a/none.tar",
+        ),
+        ("An error occurred while calling o1.a.\n: java.lang.NullPointerException\n\tat x", "NullPointerException"),
         ("something else\n\tat org.apache", "something else"),
     ],
 )

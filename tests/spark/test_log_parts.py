@@ -1,6 +1,7 @@
 """kcore.log without a Spark: parts of files, other formats between batches, and the logs that a stream reads."""
 
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from kcore.spark.log_stream import LogStreamReader, StreamedLogSource
 from kcore.spark.metadata_source import MetadataSource
 from kcore.wire.record_batch import index_entries, scan_batches
 from storage.building import batch, batches
+from storage.samples import OLD_FORMATS
 
-OLD = struct.pack(">qiIbbii", 3, 14, 0, 0, 0, -1, -1)  # A message of magic 0, without key and value.
+OLD_BODY = struct.pack(">bbii", 0, 0, -1, -1)
+OLD = struct.pack(">qiI", 3, 14, zlib.crc32(OLD_BODY)) + OLD_BODY  # A message of magic 0, without key and value.
 
 
 def rows_of(options: dict[str, str], **more: str) -> list[dict[str, Any]]:
@@ -102,18 +105,56 @@ def test_a_hole_at_a_border_of_a_metadata_log_is_told(tmp_path: Path) -> None:
 def test_permissive_goes_on_behind_batches_of_another_magic(folder: Path) -> None:
     newer = bytearray(batch(5))
     newer[16] = 3
-    data = b"".join((*batches(2), OLD, OLD, batch(4), bytes(newer), batch(6)))
+    data = b"".join((*batches(2), OLD, batch(4), bytes(newer), bytes(newer), batch(6)))
     (folder / f"{60:020}.log").unlink()
     (folder / f"{0:020}.log").write_bytes(data)
     for size in ("1", "128m"):
         rows = rows_of({"path": str(folder)}, mode="permissive", splitSize=size)
-        assert offsets(rows) == [0, 1, 4, 6]
-        old, other = [(row["batchPosition"], row["_corrupt"]) for row in rows if row["_corrupt"]]
-        assert old[0] == len(b"".join(batches(2))) and "message set of magic 0, from before Kafka 0.11" in old[1]
-        assert "2 of them" in old[1] and "magic is not 2" in other[1]
-        assert offsets(rows_of({"path": str(folder)}, mode="dropmalformed", splitSize=size)) == [0, 1, 4, 6]
-        with pytest.raises(DecodeError, match="message set of magic 0"):
+        assert offsets(rows) == [0, 1, 3, 4, 6]
+        [other] = [(row["batchPosition"], row["_corrupt"]) for row in rows if row["_corrupt"]]
+        assert other[0] == data.index(newer) and "2 of them" in other[1] and "magic is not 2" in other[1]
+        assert offsets(rows_of({"path": str(folder)}, mode="dropmalformed", splitSize=size)) == [0, 1, 3, 4, 6]
+        with pytest.raises(DecodeError, match="magic is not 2"):
             rows_of({"path": str(folder)}, splitSize=size)
+
+
+@pytest.mark.parametrize("size", ["1", "400", "900", "128m"])
+def test_segments_of_every_format(size: str) -> None:
+    """The recorded segment has messages of magic 0 and 1, also compressed ones, and a batch of magic 2."""
+    path = {"path": str(OLD_FORMATS / "orders-0")}
+    whole = rows_of(path, splitSize=size)
+    assert offsets(whole) == [
+        *(each for base in range(100, 150, 10) for each in (*range(base, base + 4), base + 8, base + 9)),
+        *(150, 151),
+    ]
+    assert [row["timestamp"] for row in whole[:12]] == [None] * 12
+    assert {row["timestamp"].timestamp() for row in whole[18:30]} == {1_700_000_000}
+    for where in ("offset = 120", "offset in (103, 131)", "offset > 148", "timestamp < '2017-07-14T02:40:00Z'"):
+        found = offsets(rows_of(path, splitSize=size, where=where))
+        expected = [row["offset"] for row in whole if holds(where, row)]
+        assert found == expected and found, where
+
+
+def holds(where: str, row: dict[str, Any]) -> bool:
+    if where.startswith("timestamp"):
+        return row["timestamp"] is not None and row["timestamp"].timestamp() < 1_500_000_000
+    wanted = {"offset = 120": (120,), "offset in (103, 131)": (103, 131)}.get(where, (149, 150, 151))
+    return row["offset"] in wanted
+
+
+def test_a_damaged_message_of_magic_1_is_an_error_or_a_row(folder: Path) -> None:
+    data = bytearray((OLD_FORMATS / "orders-0" / f"{100:020}.log").read_bytes())
+    data[1000] ^= 1  # In the wrapper of the offsets 120 to 129.
+    (folder / f"{60:020}.log").unlink()
+    (folder / f"{0:020}.log").write_bytes(data)
+    with pytest.raises(DecodeError, match="a message whose CRC does not match"):
+        rows_of({"path": str(folder)})
+    rows = rows_of({"path": str(folder)}, mode="permissive")
+    [corrupt] = [row for row in rows if row["_corrupt"]]
+    assert corrupt["batchPosition"] == 903 and "a message whose CRC does not match" in corrupt["_corrupt"]
+    assert offsets(rows) == [
+        offset for offset in offsets(rows_of({"path": str(OLD_FORMATS / "orders-0")})) if offset // 10 != 12
+    ]
 
 
 def test_the_zeros_of_a_preallocated_segment_are_its_end(folder: Path) -> None:
@@ -189,8 +230,10 @@ def test_a_stream_tells_of_records_that_were_deleted_before_it_read_them(folder:
 def test_a_stream_fails_at_damage_or_passes_over_it(folder: Path) -> None:
     query, careless = Stream(folder), Stream(folder, mode="permissive", where="offset > 118")
     last = folder / f"{60:020}.log"
-    append(last, OLD + batch(125))
-    with pytest.raises(StorageError, match=f"{last.name}: a message set of magic 0"):
+    newer = bytearray(batch(124))
+    newer[16] = 3
+    append(last, bytes(newer) + batch(125))
+    with pytest.raises(StorageError, match=f"{last.name}: a record batch whose magic is not 2"):
         query.rows()
     rows = careless.rows()
     assert offsets(rows) == [119, 125] and [bool(row["_corrupt"]) for row in rows] == [False, False, True]

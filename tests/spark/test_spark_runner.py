@@ -12,6 +12,7 @@ from kcore.measure.bench import Plan
 from kcore.measure.bench import bench_results as results
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.own_code import own_sha256
+from kcore.measure.report.result_files import facts_of
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark import session
@@ -42,10 +43,13 @@ def digests(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], str]:
 
 
 def test_spark_and_this_process_compute_the_same(spark: SparkSession):
-    here, there = bench.run(PLAN).to_pylist(), bench.run(PLAN, spark).to_pylist()
+    table = bench.run(PLAN, spark)
+    here, there = bench.run(PLAN).to_pylist(), table.to_pylist()
     assert digests(there) == digests(here)
     assert results.verdict(there, Plan.of(PLAN).cells()) is Exit.GOOD
     assert {row["task"] for row in there} == {0, 1, 2, 3}  # One cell a task.
+    [host] = facts_of(table)["hosts"]
+    assert host["host"] == socket.gethostname() and len(host["calibration_ns"]) == 2 * 2 * 11  # Before, and after.
 
 
 def test_a_worker_with_other_code_than_the_driver_measures_nothing():

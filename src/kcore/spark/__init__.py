@@ -1,6 +1,7 @@
 """Runs work on Spark, and reads Kafka's files as DataFrames.
 
-- `session`, `java`, `preflight`, `archive`: start Spark, find its Java, check its executors, pack kcore for them.
+- `session`, `java`, `preflight`, `calibration`, `archive`: start Spark, find its Java, check its executors, time a cell
+  on each, pack kcore for them.
 - `pieces`, `failures`: run work as jobs of one task; reduce Spark's errors to one sentence.
 - `local_runner`, `spark_runner`, `finished_cells`, `progress`, `place`: run a benchmark's cells in this process or on a
   cluster.

@@ -13,21 +13,27 @@ from fnmatch import fnmatch
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from kcore.errors import TargetError
 from kcore.extras import EXTRAS, needs
+from kcore.storage.files import open_reader
 
 FOLDER: Final = "kcore-packages"  # The folder of the unpacked archive, in the working folder of an executor.
+TAR_GZ: Final = (".tar.gz", ".tgz")  # The names that Spark unpacks with gzip.
 _NOT_IMPORTED: Final = ("*.pyx", "*.pxd", "*.pxi", "*.pyi", "*.md", "*.h", "rust", "tests", "include", "__pycache__")
 _NAME: Final = re.compile(r"[\w.-]+")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def write_archive(path: Path) -> int:
     """Writes a tar.gz of the installed kcore, NumPy and PyArrow; returns its size in bytes.
 
     The executors must have the Python that `made_for` names. Raises MissingExtraError without kcore[arrow], TargetError
-    if `path` exists, and OSError if it cannot be written.
+    if `path` exists or has a name that Spark does not unpack as a tar.gz, and OSError if it cannot be written.
     """
+    if not path.name.lower().endswith(TAR_GZ):
+        raise TargetError(f"{path}: Spark unpacks a file by its name, and this one is a tar.gz: name it NAME.tar.gz")
     if path.exists():
         raise TargetError(f"{path} is there already: remove it, or name another file")
     with needs("arrow"):
@@ -51,6 +57,23 @@ def made_for() -> str:
 def spark_options(path: Path) -> str:
     """The options of spark-submit, spark-shell and `kcore bench` that let executors use the archive."""
     return f"--archives {path}#{FOLDER} --conf spark.executorEnv.PYTHONPATH={FOLDER}"
+
+
+def problem_of(archives: str) -> str:
+    """The first local file of `--archives FILE#NAME,...` that cannot be read, and why; empty without one.
+
+    Spark itself does not start then, and ends with a Java exception. Files of another scheme are not checked.
+    """
+    for each in archives.split(","):
+        text = each.strip().partition("#")[0]
+        if not text or (_SCHEME.match(text) and not text.startswith("file:")):
+            continue
+        path = Path(unquote(urlsplit(text).path) if text.startswith("file:") else text)
+        try:
+            open_reader(path).close()
+        except OSError as error:
+            return f"{path}: {error.strerror or error}"
+    return ""
 
 
 def _files() -> Iterator[tuple[Path, str]]:

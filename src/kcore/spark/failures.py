@@ -13,6 +13,7 @@ _VERSIONS: Final = re.compile(r"\[PYTHON_VERSION_MISMATCH\] ([^\n]*)")
 _APPLICATION_ENDED: Final = re.compile(r"SparkContext was shut down|stopped SparkContext|masters are unresponsive")
 _PYTHON_ERROR: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
 _DEAD: Final = re.compile(r"^.*(?:Lost task|Caused by:).*$", re.MULTILINE)
+_JAVA_ERROR: Final = re.compile(r"An error occurred while calling [^\n]*\n: ([\w.$]+)(?:: ([^\n]*))?")
 INSTALL: Final = (
     "install the same kcore in the Python of the executors (PYSPARK_PYTHON names that Python), or send it along: "
     "`kcore spark archive FILE` writes an archive and prints the options"
@@ -54,4 +55,7 @@ def sentence_of(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if dead := _DEAD.search(text):
         return dead[0].strip()
+    if found := _JAVA_ERROR.search(text):
+        name = found[1].rpartition(".")[2]
+        return f"{name}: {found[2].strip()}" if found[2] else name
     return lines[0] if lines else ""

@@ -24,14 +24,15 @@ from kcore.storage.log.segment import LOG, SEGMENT_NAME, map_file
 from kcore.storage.raft.snapshot import SUFFIX
 from kcore.storage.tools.diverge_dirs import partitions_in
 from kcore.storage.tools.dump import files_of
-from kcore.storage.tools.foreign import MAGIC_PLACE, explained, is_unused
+from kcore.storage.tools.foreign import explained, is_unused
 from kcore.storage.tools.record_rows import BYTES_AT_ONCE, rows_of
 from kcore.storage.tools.record_rows import SCHEMA as ROWS
 from kcore.storage.tools.splits import borders
 from kcore.types import Bools
 from kcore.wire.arrow_times import UTC_TIME, utc_times
+from kcore.wire.log_formats import MAGIC_PLACE, decode_run, runs_of, scan_log
+from kcore.wire.message_sets import UNKNOWN_COUNT
 from kcore.wire.record_batch import RecordBatches, scan_batches
-from kcore.wire.records import decode_records
 
 with needs("spark"):
     import pyarrow as pa
@@ -124,14 +125,10 @@ class LogReader(FileReader):
             yield from self._corrupt(path, None, str(error))
             return
         part = memoryview(data)[: file.end]
-        batches = scan_batches(part, start=file.start, stop=True, skip=self.mode != FAILFAST)
+        batches = scan_log(part, start=file.start, stop=True, skip=self.mode != FAILFAST)
         chosen = replace(batches.take(self._wanted(batches)), problem=None)  # Reported after the readable records.
-        first = 0
-        while first < len(chosen):
-            bound = chosen.position[first] + BYTES_AT_ONCE
-            end = max(first + 1, int(np.searchsorted(chosen.position, bound)))
-            yield from self._decoded(path, data, chosen.take(slice(first, end)))
-            first = end
+        for run in runs_of(chosen, BYTES_AT_ONCE):
+            yield from self._decoded(path, data, run)
         yield from self._unread(file, part, batches)
 
     def _unread(self, file: File, part: memoryview, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
@@ -164,7 +161,7 @@ class LogReader(FileReader):
 
     def _wanted(self, batches: RecordBatches) -> Bools:
         """True for each batch that may hold a record that meets `where`, and for each batch whose CRC does not
-        match."""
+        match. The header of a wrapper of magic 0 or 1 does not say which offsets and times its messages have."""
         ranges: dict[str, tuple[Any, Any]] = {
             "offset": (batches.base_offset, batches.last_offset),
             "partitionLeaderEpoch": (batches.partition_leader_epoch, batches.partition_leader_epoch),
@@ -174,11 +171,12 @@ class LogReader(FileReader):
         found = np.ones(len(batches), np.bool_)
         for column, (low, high) in ranges.items():
             found &= may_hold(self.conditions, column, low.astype(np.int64), high.astype(np.int64))
-        return found | ~batches.crc_matches
+        is_wrapper: Bools = batches.count == UNKNOWN_COUNT
+        return found | ~batches.crc_matches | is_wrapper
 
     def _decoded(self, path: str, data: mmap | bytes, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
         try:
-            records = decode_records(data, batches)
+            records = decode_run(data, batches)
         except DecodeError as error:
             if len(batches) == 1 or self.mode == FAILFAST:
                 yield from self._failed(path, int(batches.position[0]), error)

@@ -16,7 +16,8 @@ from kcore.spark.log_source import File, LogReader, LogSource, files_in, folders
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import base_offset_of, map_file
 from kcore.storage.tools.foreign import explained, is_unused
-from kcore.wire.record_batch import missing_offsets, scan_batches
+from kcore.wire.log_formats import scan_log
+from kcore.wire.record_batch import missing_offsets
 
 with needs("spark"):
     import pyarrow as pa
@@ -64,7 +65,7 @@ class LogStreamReader(DataSourceStreamReader):
         data = map_file(path)
         if position > len(data):
             position, offset = 0, base_offset_of(path)  # The segment was truncated.
-        batches = scan_batches(data, start=position, check_crc=False, stop=True, skip=self._reader.mode != FAILFAST)
+        batches = scan_log(data, start=position, check_crc=False, stop=True, skip=self._reader.mode != FAILFAST)
         problem = batches.problem
         if problem and self._reader.mode == FAILFAST and problem.message != TORN and not is_unused(data, batches.end):
             raise StorageError(f"{path}: {explained(problem, data)}")

@@ -10,6 +10,8 @@ for objects and columns. The modules in reading order:
 - `jsonform.py`: the JSON of Kafka's own converters.
 - `record_batch.py`, `records.py`, `record_columns.py`, `record_building.py`, `encoded_records.py`: record batches of
   magic 2.
+- `legacy_codecs.py`, `message_sets.py`, `log_formats.py`: messages of magic 0 and 1, and logs with batches of every
+  magic.
 - `metadata_frames.py`: the frames of metadata records in a log.
 - `arrow.py`, `record_arrow.py`, `record_from_arrow.py`: columns and records as Apache Arrow, and records from it.
 - `same.py`, `buffers.py`: equality of columns, and buffers that other threads may change.
@@ -36,6 +38,8 @@ from kcore.wire.fanout import Fanout as Fanout
 from kcore.wire.fanout import encode_fanout as encode_fanout
 from kcore.wire.jsonform import from_json as from_json
 from kcore.wire.jsonform import to_json as to_json
+from kcore.wire.message_sets import decode_message_sets as decode_message_sets
+from kcore.wire.message_sets import scan_message_sets as scan_message_sets
 from kcore.wire.metadata_frames import decode_metadata_record as decode_metadata_record
 from kcore.wire.metadata_frames import encode_metadata_record as encode_metadata_record
 from kcore.wire.record_batch import RecordBatches as RecordBatches

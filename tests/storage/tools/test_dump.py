@@ -1,5 +1,6 @@
 """Our dump is Kafka's own, line for line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kcore.storage.tools.dump import Detail, control_text, dump_lines, files_of,
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import Record
 from storage.building import batch, batches
-from storage.samples import KRAFT39, KRAFT43, METADATA_43
+from storage.samples import KRAFT39, KRAFT43, METADATA_43, OLD_FORMATS
 
 CONTENTS = Detail(contents=True)
 
@@ -37,6 +38,15 @@ def test_our_dump_is_kafka_s(path: Path, dump: Path, detail: Detail):
             assert mine.startswith(other.removesuffix("controlType: LEADER_CHANGE(2)") + 'LeaderChange: {"version":0')
         else:
             assert mine == other
+
+
+def test_our_dump_of_messages_before_kafka_0_11_is_kafka_s():
+    theirs = (OLD_FORMATS / "orders.dump.txt").read_text().splitlines()[1:]
+    path = OLD_FORMATS / "orders-0" / f"{100:020}.log"
+    ours = list(dump_lines(path, Detail(deep=True)))
+    without_crc = [re.sub(r" isValid: true crc: \d+}$", "", line) for line in theirs]
+    assert ours == without_crc
+    assert list(dump_lines(path, Detail())) == [line for line in theirs if not line.startswith("|")]
 
 
 def test_batches_alone_are_the_dump_without_its_records():
@@ -106,7 +116,7 @@ def test_transaction_markers_and_unknown_control_records():
 
 
 def test_what_is_no_metadata_record_is_said_in_its_place():
-    line = record_line(Record(5, 6, None, b"\x07"), False, Detail(metadata=True, skip_record_metadata=True))
+    line = record_line(Record(5, 6, None, b"\x07"), "CreateTime", Detail(metadata=True, skip_record_metadata=True))
     assert line.startswith("| payload: Error at 5, skipping. a frame of version 7")
 
 

@@ -27,7 +27,9 @@ from kcore.measure.bench.builtin import BUILT_IN
 from kcore.measure.bench.cell_journal import CellJournal
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.host_speeds import about_the_hosts
 from kcore.measure.report.machine import Load
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.report.units import parse_counts
 from kcore.measure.workloads.catalog import WORKLOADS, operations_of
 from kcore.metadata.table.partition_table import PartitionTable
@@ -62,6 +64,7 @@ def command(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/bench-<time>.")] = None,
     overwrite: Overwrite = False,
     resume: bench_options.Resume = None,
+    table: bench_options.Table = None,
     conf: Conf = None,
     archives: Archives = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
@@ -73,8 +76,7 @@ def command(
 ) -> None:
     """Measure the workloads of a plan over Spark; print the results and draw charts.
 
-    The default plan ends with a storm of kcore's KRaft controller: how long after the loss of a broker the last broker
-    has the new leaders. Its results are those of `kcore storm`, in the folder storm/ of the run.
+    The default plan ends with a storm, the loss of a broker. Its results, those of `kcore storm`, are in storm/.
 
     Exit code: 0 good, 1 a cell or a scenario failed, 2 usage, 3 a partial or invalid run, or results that disagree.
     """
@@ -84,14 +86,31 @@ def command(
     sizes = {"partitions": partitions, "brokers": brokers, "topics": topics, "racks": racks, "isr": isr}
     layout = {"partitions_per_topic": partitions_per_topic, "replication_factor": replication_factor}
     runs = {"warm_up_s": warm_up_s, "duration_s": duration_s, "repeat": repeat, "seed": seed}
-    wanted, table = effective_plan(plan, cluster, command_config, brokers_gone=brokers_gone, **sizes, **layout, **runs)
+    wanted, real = effective_plan(plan, cluster, command_config, brokers_gone=brokers_gone, **sizes, **layout, **runs)
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
-    spark = None if no_spark else settings_of(master, conf, archives)
-    is_default = wanted == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
-    ending = storm_plan(storm, with_kafka, is_default, repeat, seed)
-    raise typer.Exit(run(wanted, spark, out, json, overwrite=overwrite, resume=resume, storm=ending, cluster=table))
+    spark, at = None if no_spark else settings_of(master, conf, archives), _table_at(table)
+    ending = storm_plan(storm, with_kafka, _is_default(wanted, spark), repeat, seed)
+    done = run(wanted, spark, out, json, overwrite=overwrite, resume=resume, storm=ending, cluster=real, table=at)
+    raise typer.Exit(done)
+
+
+def _is_default(plan: Plan, spark: SparkSettings | None) -> bool:
+    """True for the default plan, unchanged and on this machine."""
+    return plan == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
+
+
+def _table_at(uri: str | None) -> ResultTable | None:
+    """The table of runs, if a URI is given; ends the command with exit code 2 if it cannot be read."""
+    if uri is None:
+        return None
+    try:
+        found = ResultTable(uri)
+        found.check()
+    except (OSError, ValueError) as error:
+        fail(f"--table {uri}: {' '.join(str(error).split())}")
+    return found
 
 
 def list_workloads(as_json: bool) -> None:
@@ -165,21 +184,24 @@ def run(
     resume: Path | None = None,
     storm: "StormPlan | None" = None,
     cluster: PartitionTable | None = None,
+    table: ResultTable | None = None,
 ) -> Exit:
     """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process.
 
-    `resume`: the folder of an unfinished run, whose finished cells are not run again.
+    `resume`: the folder of an unfinished run, whose finished cells are not run again. The rows are appended to `table`.
     """
     console = wide_console(stderr=as_json)
     with closing(_journal(plan, out, overwrite, resume)) as journal:
         if storm is not None:
             results_directory(journal.path.parent / STORM, "storm", overwrite or resume is not None)
         load = load_before()
-        table = _measured(plan, spark, console, cluster, journal)
+        measured = _measured(plan, spark, console, cluster, journal)
         directory = journal.path.parent
-        rows = table.to_pylist()
+        rows = measured.to_pylist()
         summaries = results.summarise(rows)
         tables.show(console, summaries, rows)
+        for line in about_the_hosts(result_files.facts_of(measured)):
+            console.print(f"[bold yellow]hosts[/] {escape(line)}", soft_wrap=True)
         for summary in summaries if as_json else ():
             sys.stdout.write(dumps(summary.as_row()) + "\n")
         if missing := results.missing(rows, plan.cells()):
@@ -191,8 +213,10 @@ def run(
         with kept_whole(directory):
             if overwrite:
                 _forget_storm(directory / STORM)
-            page = _keep(table, plan, directory, "" if storm is None else _SECTION)
+            page = _keep(measured, plan, directory, "" if storm is None else _SECTION, table)
             journal.end(len(plan.cells()))
+        if table is not None:
+            _append(table, measured, plan, console, directory)
         kept, found = "results.parquet, results.jsonl, plan.toml, report.html", results.verdict(rows, plan.cells())
         if storm is not None:
             found = max(found, _end_with(storm, page, directory, load, console, as_json))
@@ -247,13 +271,24 @@ def _measure(
     return table
 
 
-def _keep(table: pa.Table, plan: Plan, directory: Path, section: str) -> str:
+def _keep(table: pa.Table, plan: Plan, directory: Path, section: str, runs_at: ResultTable | None) -> str:
     """Writes all files of the results; returns the page."""
     result_files.write_rows(table, directory)
     result_files.write_text(directory / "plan.toml", plan.to_toml())
-    page = report.render(table, plan.cells(), directory, section)
+    page = report.render(table, plan.cells(), directory, section, runs_at)
     result_files.write_text(directory / "report.html", page)
     return page
+
+
+def _append(table: ResultTable, rows: pa.Table, plan: Plan, console: Console, directory: Path) -> None:
+    """Appends the run to the table. A failure ends the command with one line: the folder has the results."""
+    try:
+        run = table.append(rows, plan.title)
+    except (OSError, pa.ArrowException) as error:
+        said = " ".join(str(error).split())
+        say(f"kcore: --table {table.uri}: {said}: the results are in {directory} only", err=True)
+        raise typer.Exit(Exit.INVALID) from None
+    console.print(f"Appended to {escape(table.uri)} as the run {run}", soft_wrap=True)
 
 
 def _end_with(storm: "StormPlan", page: str, directory: Path, load: Load, console: Console, as_json: bool) -> Exit:

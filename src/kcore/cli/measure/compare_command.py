@@ -16,6 +16,7 @@ from kcore.measure.bench import bench_results as results
 from kcore.measure.bench import compare, compare_views
 from kcore.measure.bench.compare import Compared, Comparison
 from kcore.measure.report import result_files
+from kcore.measure.report.result_table import ResultTable
 
 BENCH: Final = {"workload", "operation"}  # Columns that results of `kcore bench` have.
 STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` have.
@@ -24,9 +25,13 @@ STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` h
 def command(
     old: Annotated[
         Path,
-        typer.Argument(help="A result folder, or its results.parquet or results.jsonl; or the output of storm --json."),
+        typer.Argument(
+            help="A result folder, or its results.parquet or results.jsonl; the output of storm --json; with --table, "
+            "the name of a run."
+        ),
     ],
     new: Annotated[Path, typer.Argument(help="The results of the run to judge.")],
+    table: compare_options.Table = None,
     threshold: compare_options.Threshold = None,
     mapped: compare_options.Map = None,
     labels: compare_options.Labels = "old,new",
@@ -46,7 +51,7 @@ def command(
     """
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
-    comparison = run(old, new, options_of(threshold, mapped, labels))
+    comparison = run(old, new, options_of(threshold, mapped, labels), table)
     if markdown:
         write_text(compare_views.as_markdown(comparison, everything))
     elif json:
@@ -70,9 +75,12 @@ class _Run(NamedTuple):
     left_out: Sequence[str] = ()  # Failed or invalid repetitions, one line each.
 
 
-def run(old: Path, new: Path, options: Options) -> Comparison:
-    """Compares the runs. Ends the command with exit code 2 if a file is unreadable, or only one is of a storm."""
-    before, after = _read(old), _read(new)
+def run(old: Path, new: Path, options: Options, table: str | None = None) -> Comparison:
+    """Compares the runs. Ends the command with exit code 2 if a file is unreadable, or only one is of a storm.
+
+    `table`: the URI of a table of runs, in which `old` and `new` are names.
+    """
+    before, after = (_read(each) if table is None else _read_run(table, each) for each in (old, new))
     if before.of_storm != after.of_storm:
         storm, bench = (old, new) if before.of_storm else (new, old)
         fail(f"{storm} is of kcore storm, {bench} of kcore bench: give two of the same command")
@@ -121,8 +129,19 @@ def _read(path: Path) -> _Run:
         fail(f"{path}: {error}")
 
 
+def _read_run(uri: str, run: Path) -> _Run:
+    """The results of a run in a table of runs."""
+    try:
+        return _of_bench(Path(f"run {run}"), results.checked(ResultTable(uri).read(str(run))))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        fail(f"--table {uri}: {' '.join(str(error).split())}")
+
+
 def _read_bench(path: Path) -> _Run:
-    table = results.read(path)
+    return _of_bench(path, results.read(path))
+
+
+def _of_bench(path: Path, table: pa.Table) -> _Run:
     rows = table.to_pylist()
     failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
     return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_reported(path, failed))

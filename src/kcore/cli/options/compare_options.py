@@ -26,6 +26,14 @@ Map = Annotated[
         help="The new run's name of a target, scenario or operation of the old run. Repeatable.",
     ),
 ]
+Table = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URI",
+        help="Compare two runs of this table, to which kcore bench --table has appended them. OLD and NEW are the "
+        "names of the runs, or their beginnings.",
+    ),
+]
 Labels = Annotated[str, typer.Option(metavar="OLD,NEW", help="The names of the two runs in tables and on the page.")]
 
 

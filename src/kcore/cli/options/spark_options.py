@@ -10,6 +10,7 @@ import typer
 
 from kcore.cli.console import fail
 from kcore.errors import SparkError
+from kcore.spark.archive import problem_of
 from kcore.spark.java import NoJavaError
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def settings_of(master: str, conf: list[str] | None = None, archives: str | None
         settings[key] = value
     if archives:
         settings[_ARCHIVES] = ",".join(filter(None, (settings.get(_ARCHIVES), archives)))
+    if problem := problem_of(settings.get(_ARCHIVES, "")):
+        fail(f"--archives: {problem}")
     return SparkSettings(master, settings)
 
 

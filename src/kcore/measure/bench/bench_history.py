@@ -10,6 +10,7 @@ from kcore.measure.bench.compare import THRESHOLD, Comparison, compare
 from kcore.measure.bench.compare_views import TEXT, cells_of, head_of, pairs_of
 from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.measure.report.report_page import charts, figure, folded_numbers, html_table, paragraphs
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.report.units import duration
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 
@@ -20,9 +21,15 @@ _MOST_LINES: Final = 6  # Lines in a chart: the operations whose times changed m
 class History:
     """The earlier runs that have operations in common with this run."""
 
-    def __init__(self, directory: Path | None, facts: Mapping[str, Any], summaries: Sequence[Summary]) -> None:
+    def __init__(
+        self,
+        directory: Path | None,
+        facts: Mapping[str, Any],
+        summaries: Sequence[Summary],
+        runs_at: ResultTable | None = None,
+    ) -> None:
         self.now = list(summaries)
-        earlier = earlier_runs(directory, facts, _KIND)
+        earlier = earlier_runs(directory, facts, _KIND, runs_at)
         self.passed_over = earlier.passed_over
         keys = {summary.key for summary in summaries}
         read = [(run, [each for each in summarise(run.table.to_pylist()) if each.key in keys]) for run in earlier.runs]

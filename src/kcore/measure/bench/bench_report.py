@@ -22,6 +22,7 @@ from kcore.measure.bench.bench_history import History
 from kcore.measure.bench.bench_results import Row, Summary, disagreements, failures, missing, mixed_code, summarise
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.bench.tables import COLUMNS
+from kcore.measure.report.host_speeds import about_the_hosts
 from kcore.measure.report.noise import INTERVAL, LIMITS, about_the_machine
 from kcore.measure.report.report_page import (
     Mark,
@@ -37,6 +38,7 @@ from kcore.measure.report.report_page import (
     paragraphs,
 )
 from kcore.measure.report.result_files import facts_of
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.report.units import duration, three_digits
 from kcore.measure.workloads.catalog import WORKLOADS
 from kcore.measure.workloads.cell import Cell
@@ -65,14 +67,20 @@ NOTES = (
 )
 
 
-def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None, storm: str = "") -> str:
-    """Renders the page for a run of `cells`. Earlier runs are searched beside `directory`.
+def render(
+    table: pa.Table,
+    cells: Sequence[Cell],
+    directory: Path | None = None,
+    storm: str = "",
+    runs_at: ResultTable | None = None,
+) -> str:
+    """Renders the page for a run of `cells`. Earlier runs are searched beside `directory`, and in the table `runs_at`.
 
     `storm`: the HTML section of the storm that ended the run, or empty.
     """
     rows, facts = table.to_pylist(), facts_of(table)
     summaries = summarise(rows)
-    history = History(directory, facts, summaries)
+    history = History(directory, facts, summaries, runs_at)
     past = history.section()
     names = list(dict.fromkeys(summary.workload for summary in summaries))
     later = [*(["history"] if past else []), "workers", "plan", "machine", "method"]
@@ -84,7 +92,7 @@ def render(table: pa.Table, cells: Sequence[Cell], directory: Path | None = None
         _answer(summaries),
         _verdict(rows, cells),
         paragraphs(history.verdict()),
-        paragraphs([*about_the_machine(facts), *_noise(summaries)], "warn"),
+        paragraphs([*about_the_machine(facts), *about_the_hosts(facts), *_noise(summaries)], "warn"),
         navigation(anchors),
         storm,
         _overview(summaries),

@@ -198,6 +198,11 @@ def read(path: Path) -> pa.Table:
     table = result_files.read_results(
         result_files.results_file(path), lambda rows: pa.Table.from_pylist(rows, schema=ROW_SCHEMA)
     )
+    return checked(table)
+
+
+def checked(table: pa.Table) -> pa.Table:
+    """The table in ROW_SCHEMA; ValueError if it does not have the results of `kcore bench`."""
     try:
         table = result_files.filled(table, ROW_SCHEMA, NEEDED)
     except ValueError as error:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from kcore.measure.report.earlier import is_same_machine
 from kcore.measure.report.exits import Exit
+from kcore.measure.report.host_speeds import about_the_hosts
 from kcore.measure.report.noise import SHIFTED, about_the_machine, shift
 from kcore.suggestions import did_you_mean
 
@@ -296,5 +297,8 @@ def remarks_on(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for name, facts in (("old", old), ("new", new)):
         if not facts.get("machine"):
             found.append(f"The {name} run does not say on which machine it ran: its times may not compare.")
-        found += [f"The {name} run: {line[:1].lower()}{line[1:]}" for line in about_the_machine(facts)]
+        found += [
+            f"The {name} run: {line[:1].lower()}{line[1:]}"
+            for line in (*about_the_machine(facts), *about_the_hosts(facts))
+        ]
     return found

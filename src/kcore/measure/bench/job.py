@@ -11,6 +11,7 @@ from kcore.errors import ClusterFileError
 from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.bench_results import in_order, missing
 from kcore.measure.bench.cell_journal import CellJournal
+from kcore.measure.report.host_speeds import as_fact
 from kcore.measure.report.machine import Load, described_jvm, facts
 from kcore.measure.report.own_code import OwnCode, own_code
 from kcore.measure.report.result_files import with_facts
@@ -53,9 +54,19 @@ def run(
     wanted = Plan.of(plan)
     if wanted.cluster is not None and cluster is None:
         cluster = read_cluster(wanted.cluster)
-    before = Load.now()
+    before, times = Load.now(), _calibrated(spark)
     table = _all_rows(_runner(spark), wanted, cluster, on_progress, journal)
-    return with_facts(_with_commit(in_order(table), own_code()), facts(before) | _how(wanted, spark))
+    hosts = {"hosts": as_fact([*times, *_calibrated(spark)])} if times else {}
+    return with_facts(_with_commit(in_order(table), own_code()), facts(before) | _how(wanted, spark) | hosts)
+
+
+def _calibrated(spark: "SparkSession | None") -> list[tuple[str, list[int]]]:
+    """The times of the calibration cell on the cluster's hosts; empty without Spark."""
+    if spark is None:
+        return []
+    from kcore.spark.calibration import calibrated
+
+    return calibrated(spark)
 
 
 def _all_rows(

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from kcore.extras import needs
 from kcore.measure.report.result_files import METADATA_KEY, facts_in, filled
+from kcore.measure.report.result_table import ResultTable
 
 with needs("report"):
     import pyarrow as pa
@@ -15,6 +16,7 @@ with needs("report"):
 FILE: Final = "results.parquet"
 MOST_RUNS: Final = 10  # Earlier runs in a report.
 _MOST_FOLDERS: Final = 200  # The newest runs; older runs are not read.
+_MOST_OF_TABLE: Final = 50  # The newest runs of a table; older runs are not read.
 _SAME: Final = ("host", "processor", "cores")  # Facts that the machines of two comparable runs share.
 
 
@@ -53,16 +55,42 @@ class EarlierRuns:
     passed_over: Sequence[str] = ()
 
 
-def earlier_runs(directory: Path | None, facts: Mapping[str, Any], kind: ResultKind) -> EarlierRuns:
-    """The runs on the same machine before the run with these facts, from the folders next to its `directory`."""
-    runs, passed_over = [], []
+def earlier_runs(
+    directory: Path | None, facts: Mapping[str, Any], kind: ResultKind, runs_at: ResultTable | None = None
+) -> EarlierRuns:
+    """The runs on the same machine before the run with these facts, from the folders next to its `directory`.
+
+    Also those of the table `runs_at`, without the runs that have a folder.
+    """
+    runs, passed_over = [], list[str]()
     for folder in [] if directory is None else _newest(directory, kind.file):
         found = _read(folder, facts, kind)
         if isinstance(found, EarlierRun):
             runs.append(found)
         elif found:
             passed_over.append(found)
+    for found in [] if runs_at is None else _in_table(runs_at, facts, kind):
+        if isinstance(found, str):
+            passed_over.append(found)
+        elif found.when not in {run.when for run in runs}:
+            runs.append(found)
     return EarlierRuns(sorted(runs, key=lambda run: run.when)[-MOST_RUNS:], passed_over[-MOST_RUNS:])
+
+
+def _in_table(table: ResultTable, now: Mapping[str, Any], kind: ResultKind) -> list[EarlierRun | str]:
+    """The newest runs of the table on the same machine, and a line for each that cannot be read."""
+    found: list[EarlierRun | str] = []
+    for name in reversed(table.runs()[-_MOST_OF_TABLE:]):
+        if len(found) == MOST_RUNS:
+            break
+        try:
+            rows = table.read(name)
+            facts = facts_in(rows.schema)
+            if str(facts.get("when", "")) < str(now.get("when", "")) and is_same_machine(facts, now):
+                found.append(EarlierRun(Path(name), facts, filled(rows, kind.schema, kind.needed)))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            found.append(f"{name} is passed over: {error}.")
+    return found
 
 
 def is_same_machine(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -60,6 +60,22 @@ def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
             raise StorageError(f"{path}: it became shorter meanwhile") from None
 
 
+def problems_in(batches: RecordBatches, base_offset: int) -> list[DecodeError]:
+    """The damage of a segment's batches: wrong CRCs, offsets that do not rise, and bytes at the end that are no batch.
+
+    `batches` are those of the whole segment with checked CRCs. The errors are sorted by position.
+    """
+    problems = []
+    for position in batches.position[~batches.crc_matches].tolist():
+        problems.append(DecodeError("a record batch whose CRC does not match", position))
+    last = batches.base_offset + batches.last_offset_delta
+    floors = np.concatenate([[base_offset], last[:-1] + 1])[: len(last)]
+    for at in np.flatnonzero((batches.base_offset < floors) | (batches.last_offset_delta < 0)).tolist():
+        problems.append(DecodeError("a record batch whose offsets do not rise", int(batches.position[at])))
+    problems.sort(key=lambda problem: problem.offset)
+    return [*problems, batches.problem] if batches.problem else problems
+
+
 class Segment(Closing):
     """One mapped segment. Its batches are scanned at the first use; records are not decoded."""
 
@@ -87,15 +103,7 @@ class Segment(Closing):
     @property
     def problems(self) -> list[DecodeError]:
         """The damage, by position: wrong CRCs, offsets that do not rise, and bytes at the end that are no batch."""
-        batches, problems = self.batches, []
-        for position in batches.position[~batches.crc_matches].tolist():
-            problems.append(DecodeError("a record batch whose CRC does not match", position))
-        last = batches.base_offset + batches.last_offset_delta
-        floors = np.concatenate([[self.base_offset], last[:-1] + 1])[: len(last)]
-        for at in np.flatnonzero((batches.base_offset < floors) | (batches.last_offset_delta < 0)).tolist():
-            problems.append(DecodeError("a record batch whose offsets do not rise", int(batches.position[at])))
-        problems.sort(key=lambda problem: problem.offset)
-        return [*problems, batches.problem] if batches.problem else problems
+        return problems_in(self.batches, self.base_offset)
 
     @property
     def valid_bytes(self) -> int:

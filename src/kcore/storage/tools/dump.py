@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,12 +12,14 @@ from kcore.metadata.newer_records import NewerRecord, newer_records
 from kcore.printable import printable, printable_json
 from kcore.storage.log.continuity import gap_in_file
 from kcore.storage.log.partition_folder import segment_files
-from kcore.storage.log.segment import LOG, Segment, map_file
+from kcore.storage.log.segment import LOG, base_offset_of, map_file, problems_in
 from kcore.storage.raft.snapshot import BOOTSTRAP, DELETED, is_snapshot, snapshot_id, snapshots_in
 from kcore.storage.tools.coordinator_records import Types, coordinator_json
 from kcore.storage.tools.dump_beside import beside_line, beside_rows, is_beside
-from kcore.storage.tools.foreign import explained, is_old
+from kcore.storage.tools.foreign import explained
 from kcore.wire.jsonform import to_json
+from kcore.wire.log_formats import decode_run, runs_of, scan_log
+from kcore.wire.message_sets import NEWEST_MAGIC, UNKNOWN_COUNT
 from kcore.wire.metadata_frames import decode_metadata_record
 from kcore.wire.record_batch import (
     CODEC_MASK,
@@ -26,12 +28,12 @@ from kcore.wire.record_batch import (
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     RecordBatches,
-    scan_batches,
 )
 from kcore.wire.record_building import CODECS
 from kcore.wire.records import Record, control_message, decode_records
 
 _MOST_SEQUENCE: Final = 2**31 - 1
+_OF_OLD: Final = ("position", "maxTimestamp", "size", "magic", "compresscodec", "crc", "isvalid")  # In magic 0 and 1.
 _CONTROL_NAMES: Final = {
     "SNAPSHOT_HEADER": "SnapshotHeader",
     "SNAPSHOT_FOOTER": "SnapshotFooter",
@@ -72,16 +74,21 @@ def batches_of(path: Path, with_records: bool) -> Iterator[tuple[RecordBatches, 
     Also yields batches with a wrong CRC. Raises DecodeError after the last batch if bytes cannot be read.
     """
     data = map_file(path)
-    batches = scan_batches(data, stop=True)
-    of_batch: dict[int, list[Record]] = {}
-    problem = batches.problem
-    if with_records:
-        records = decode_records(data, batches, check_crc=False, stop=True)
-        problem = records.problem
+    batches = scan_log(data, stop=True)
+    problem, shown = batches.problem, 0
+    for run in runs_of(replace(batches, problem=None)) if with_records else ():
+        records = decode_run(data, run, check_crc=False, stop=True)
+        of_batch: dict[int, list[Record]] = {}
         for number, record in zip(records.batch.tolist(), records, strict=True):
             of_batch.setdefault(number, []).append(record)
-    for row in range(len(batches)):
-        yield batches, row, of_batch.get(row, [])
+        for row in range(len(records.batches)):
+            yield records.batches, row, of_batch.get(row, [])
+        shown += len(records.batches)
+        if records.problem:
+            problem = records.problem
+            break
+    for row in range(shown, len(batches)):
+        yield batches, row, []
     if problem:
         raise explained(problem, data)
 
@@ -97,15 +104,14 @@ def dump_lines(path: Path, detail: Detail) -> Iterator[str]:
         for batches, row, records in batches_of(path, detail.records):
             yield batch_line(batches, row)
             for record in records:
-                yield record_line(record, bool(batches.attributes[row] & LOG_APPEND_TIME), detail)
+                yield record_line(record, time_type(batches, row), detail, is_old=is_old(batches, row))
     except DecodeError as error:
         problem = error
-        if not is_old(error):
-            yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
-    if path.suffix == LOG and not (problem and is_old(problem)):
-        with Segment(path) as segment:
-            first = next(iter(segment.problems), None)
-            problem = explained(first, segment.data) if first else problem
+        yield f"Found {path.stat().st_size - error.offset} invalid bytes at the end of {path.name}"
+    if path.suffix == LOG:
+        data = map_file(path)
+        first = next(iter(problems_in(scan_log(data, stop=True), base_offset_of(path))), None)
+        problem = explained(first, data) if first else problem
     if problem := problem or gap_in_file(path):
         raise problem
 
@@ -116,19 +122,18 @@ def _first_line(path: Path) -> str:
     if is_snapshot(path.name):
         found = snapshot_id(path.name.removesuffix(DELETED))
         return f"Snapshot end offset: {found.end_offset}, epoch: {found.epoch}" if found else "Snapshot"
-    with Segment(path) as segment:
-        return f"Log starting offset: {segment.base_offset}"
+    return f"Log starting offset: {base_offset_of(path)}"
 
 
 def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
     """The fields of one batch's header, with the names and in the order of Kafka's dump."""
     attributes, base = int(batches.attributes[row]), int(batches.base_sequence[row])
-    delta = int(batches.last_offset_delta[row])
+    delta, count = int(batches.last_offset_delta[row]), int(batches.count[row])
     last = base + delta if base + delta <= _MOST_SEQUENCE else base + delta - _MOST_SEQUENCE - 1
     return {
-        "baseOffset": int(batches.base_offset[row]),
+        "baseOffset": None if count == UNKNOWN_COUNT else int(batches.base_offset[row]),
         "lastOffset": int(batches.base_offset[row]) + delta,
-        "count": int(batches.count[row]),
+        "count": None if count == UNKNOWN_COUNT else count,
         "baseSequence": base,
         "lastSequence": -1 if base == -1 else last,
         "producerId": int(batches.producer_id[row]),
@@ -138,7 +143,7 @@ def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
         "isControl": bool(attributes & CONTROL),
         "deleteHorizonMs": int(batches.base_timestamp[row]) if attributes & DELETE_HORIZON else None,
         "position": int(batches.position[row]),
-        "timestampType": "LogAppendTime" if attributes & LOG_APPEND_TIME else "CreateTime",
+        "timestampType": time_type(batches, row),
         "maxTimestamp": int(batches.max_timestamp[row]),
         "size": int(batches.size[row]),
         "magic": int(batches.magic[row]),
@@ -148,25 +153,47 @@ def batch_json(batches: RecordBatches, row: int) -> dict[str, Any]:
     }
 
 
+def is_old(batches: RecordBatches, row: int) -> bool:
+    """True for a message of magic 0 or 1."""
+    return bool(batches.magic[row] <= NEWEST_MAGIC)
+
+
+def time_type(batches: RecordBatches, row: int) -> str:
+    """The name of a batch's TimestampType."""
+    if batches.magic[row] == 0:
+        return "NoTimestampType"
+    return "LogAppendTime" if batches.attributes[row] & LOG_APPEND_TIME else "CreateTime"
+
+
 def batch_line(batches: RecordBatches, row: int) -> str:
-    """The line of one batch's header in Kafka's dump."""
+    """The line of one batch's header in Kafka's dump; in magic 0 and 1 only the fields that these formats have."""
     fields = batch_json(batches, row)
-    time_type, horizon = fields.pop("timestampType"), fields["deleteHorizonMs"]
+    if is_old(batches, row):
+        of_old = {"offset": fields["lastOffset"]} | {name: fields[name] for name in _OF_OLD}
+        return _fields_line(of_old, fields["timestampType"])
+    kind, horizon = fields.pop("timestampType"), fields["deleteHorizonMs"]
     fields["deleteHorizonMs"] = "OptionalLong.empty" if horizon is None else f"OptionalLong[{horizon}]"
+    return _fields_line(fields, kind)
+
+
+def _fields_line(fields: dict[str, Any], kind: str) -> str:
     shown = (f"{name}: {str(value).lower() if isinstance(value, bool) else value}" for name, value in fields.items())
-    return " ".join(shown).replace("maxTimestamp:", f"{time_type}:")
+    return " ".join(shown).replace("maxTimestamp:", f"{kind}:")
 
 
-def record_line(record: Record, log_append_time: bool, detail: Detail) -> str:
-    """The line of one record in Kafka's dump; empty if `detail` shows nothing of the record."""
+def record_line(record: Record, time_type: str, detail: Detail, *, is_old: bool = False) -> str:
+    """The line of one record in Kafka's dump; empty if `detail` shows nothing of the record.
+
+    `is_old`: a message of magic 0 or 1. Kafka also shows the CRC of each such message; kcore leaves it out.
+    """
     shown = []
     if not detail.skip_record_metadata:
-        time_type = "LogAppendTime" if log_append_time else "CreateTime"
         sizes = (-1 if each is None else len(each) for each in (record.key, record.value))
         shown.append(f"offset: {record.offset} {time_type}: {record.timestamp}")
         shown.append("keySize: {} valueSize: {}".format(*sizes))
-        names = ",".join(printable(shown_name(name)) for name, _ in record.headers)
-        shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
+        if not is_old:
+            names = ",".join(printable(shown_name(name)) for name, _ in record.headers)
+            shown.append(f"sequence: {record.sequence} headerKeys: [{names}]")
         if record.control is not None:
             shown.append(control_text(record))
     if record.control is None:

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from kcore.errors import DecodeError
 from kcore.extras import needs
 from kcore.storage.log.partition_folder import partition_of
 from kcore.storage.log.segment import map_file
+from kcore.wire.log_formats import decode_run, runs_of, scan_log
 from kcore.wire.record_arrow import RECORD_SCHEMA, record_columns
-from kcore.wire.record_batch import scan_batches
-from kcore.wire.records import Records, decode_records
+from kcore.wire.records import Records
 
 with needs("arrow"):
     import pyarrow as pa
@@ -26,13 +24,8 @@ def record_rows(path: Path) -> Iterator[pa.RecordBatch]:
     partition = partition_of(path.resolve().parent)
     data = map_file(path)
     try:
-        batches, first = scan_batches(data), 0
-        while first < len(batches):
-            bound = batches.position[first] + BYTES_AT_ONCE
-            end = max(first + 1, int(np.searchsorted(batches.position, bound)))
-            records = decode_records(data, batches.take(slice(first, end)))
-            yield rows_of(records, str(path), *(partition or (None, None)))
-            first = end
+        for run in runs_of(scan_log(data), BYTES_AT_ONCE):
+            yield rows_of(decode_run(data, run), str(path), *(partition or (None, None)))
     except DecodeError as error:
         raise DecodeError(f"{path}: {error.message}", error.offset) from None
 

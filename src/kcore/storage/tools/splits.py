@@ -1,5 +1,6 @@
 """Finds where a large segment or snapshot can be split: positions at which a record batch begins."""
 
+from dataclasses import replace
 from mmap import mmap
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -9,7 +10,9 @@ import numpy as np
 from kcore.errors import StorageError
 from kcore.storage.log.indexes import OffsetIndex
 from kcore.storage.log.segment import OFFSET_INDEX, base_offset_of, beside, is_segment, map_file
-from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.log_formats import decode_run, scan_log
+from kcore.wire.message_sets import UNKNOWN_COUNT
+from kcore.wire.record_batch import RecordBatches
 
 _AT_ONCE: Final = 100_000  # Batch headers per step, so that tiny batches do not fill the memory.
 
@@ -55,10 +58,10 @@ def _by_index(data: mmap | bytes, index: OffsetIndex | None, low: int, high: int
     row = index.entry_before(high) if index is not None else -1
     if index is None or row < 0 or (position := int(index.positions[row])) <= low:
         return None
-    batch = scan_batches(data, start=position, limit=1, stop=True)
+    batch = scan_log(data, start=position, limit=1, stop=True)
     if not len(batch) or not batch.crc_matches[0] or batch.base_offset[0] > index.offsets[row]:
         return None
-    return _border(batch, 0)
+    return _border(data, batch, 0)
 
 
 def _by_headers(data: mmap | bytes, at: int, high: int) -> Border | None:
@@ -68,16 +71,22 @@ def _by_headers(data: mmap | bytes, at: int, high: int) -> Border | None:
     """
     found, start = None, at
     while True:
-        batches = scan_batches(data, start=start, limit=_AT_ONCE, check_crc=False, stop=True)
+        batches = scan_log(data, start=start, limit=_AT_ONCE, check_crc=False, stop=True)
         fitting = int(np.searchsorted(batches.position, high, side="right"))
         if fitting and batches.position[fitting - 1] > at:
-            found = _border(batches, fitting - 1)
+            found = _border(data, batches, fitting - 1)
         if fitting < len(batches):
-            return found or _border(batches, fitting)
+            return found or _border(data, batches, fitting)
         if batches.problem or batches.end in (start, len(data)):
             return found
         start = batches.end
 
 
-def _border(batches: RecordBatches, row: int) -> Border:
-    return Border(int(batches.position[row]), int(batches.base_offset[row]))
+def _border(data: mmap | bytes, batches: RecordBatches, row: int) -> Border:
+    """The border before a batch. A wrapper of magic 0 or 1 is decompressed, since its header lacks the base offset; 0
+    stands for the base offset of a damaged one."""
+    found = batches.take(slice(row, row + 1))
+    if found.count[0] == UNKNOWN_COUNT:
+        records = decode_run(data, replace(found, problem=None), check_crc=False, stop=True)
+        return Border(int(found.position[0]), int(records.batches.base_offset[0]) if len(records) else 0)
+    return Border(int(found.position[0]), int(found.base_offset[0]))
