@@ -12,6 +12,7 @@ from kcore.sim.cluster.cluster_checker import ClusterChecker
 from kcore.sim.cluster.cluster_program import ClusterProgram
 from kcore.sim.cluster.liveness import heal_and_demand
 from kcore.sim.cluster.options import ClusterOptions, draw
+from kcore.sim.cluster.schedule import Schedule
 from kcore.sim.raft.run_world import Outcome, run
 from kcore.sim.raft.world import World
 from planted_raft.patches import Patches
@@ -36,7 +37,7 @@ def run_traced(seed: int, events: int, **fixed: Any) -> tuple[Outcome, Trace]:
     """Runs the cluster of a seed, and checks each of its steps."""
     options = options_of(seed, **fixed)
     with traced() as trace:
-        world = World(seed, options.quorum, partial(ClusterProgram, options=options), options)
+        world = World(seed, options.quorum, partial(ClusterProgram, options=options, schedule=Schedule()), options)
         assert isinstance(world.program, ClusterProgram)
         return run(world, seed, events, partial(heal_and_demand, world, world.program)), trace
 
