@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from kcore.errors import DecodeError, StorageError
 from kcore.spark.log_source import LogSource
@@ -188,6 +189,63 @@ class Stream:
         parts = self.reader.partitions(start, end)
         found: list[pa.RecordBatch] = [rows for part in parts for rows in self.reader.read(part)]
         return [row for rows in found for row in rows.to_pylist()]
+
+
+def micro_batches(query: Stream, most_bytes: int) -> list[list[dict[str, Any]]]:
+    """The micro-batches until no record is left; each is read up to the offset that the reader admits."""
+    found = []
+    while True:
+        start = query.offsets
+        query.offsets = query.reader.latestOffset(start, ReadMaxBytes(most_bytes))
+        if query.offsets == start:
+            return found
+        found.append(query.between(start, query.offsets))
+        assert found[-1] and len(found) < 1000
+
+
+@pytest.mark.parametrize("most_bytes", [1, 500, 1999, 1 << 30])
+def test_a_limited_micro_batch_has_whole_batches_and_loses_no_record(folder: Path, most_bytes: int) -> None:
+    size = len(batches(1)[0])
+    query = Stream(folder)
+    found = micro_batches(query, most_bytes)
+    assert [offset for rows in found for offset in offsets(rows)] == list(range(120))
+    assert max(len(rows) for rows in found[:-1] or found) == max(1, min(120, most_bytes // size))
+    append(folder / f"{60:020}.log", b"".join(batches(3, first=120)))
+    query.reader = query.new_reader()  # After a restart, the offsets are those of the checkpoint.
+    assert [offset for rows in micro_batches(query, most_bytes) for offset in offsets(rows)] == [120, 121, 122]
+
+
+def test_partitions_share_the_limit_and_leave_the_rest_to_others(folder: Path) -> None:
+    size = len(batches(1)[0])
+    small = folder.parent / "u-1"
+    small.mkdir()
+    (small / f"{0:020}.log").write_bytes(b"".join(batches(2)))
+    query = Stream(folder.parent)
+    admitted = query.reader.latestOffset({}, ReadMaxBytes(10 * size))
+    assert admitted == {str(folder): 8, str(small): 2}
+    assert query.reader.latestOffset(admitted, ReadMaxBytes(10 * size)) == {str(folder): 18, str(small): 2}
+    assert query.reader.latestOffset({}, ReadMaxBytes(size)) == {str(folder): 1}  # One batch, of the last partition.
+    assert query.reader.latestOffset({}, ReadMaxBytes(1)) == {str(small): 1}  # No batch fits: one of the smallest.
+    everything = {str(folder): 120, str(small): 2}
+    assert query.reader.latestOffset({}, ReadAllAvailable()) == query.reader.latestOffset() == everything
+
+
+def test_a_limited_stream_passes_over_damage(folder: Path) -> None:
+    newer = bytearray(batch(124))
+    newer[16] = 3
+    append(folder / f"{60:020}.log", bytes(newer) + batch(125))
+    rows = [row for found in micro_batches(Stream(folder, mode="permissive"), 500) for row in found]
+    assert offsets(rows) == [*range(120), 125]
+
+
+def test_the_option_of_the_limit(folder: Path) -> None:
+    source = StreamedLogSource({"path": str(folder), "maxbytespertrigger": "2k"})
+    assert source.streamReader(source.schema()).getDefaultReadLimit() == ReadMaxBytes(2048)
+    assert isinstance(Stream(folder).reader.getDefaultReadLimit(), ReadAllAvailable)
+    with pytest.raises(StorageError, match=r"maxBytesPerTrigger is an option of spark.readStream: leave it out"):
+        source.reader(source.schema())
+    with pytest.raises(StorageError, match=r"maxBytesPerTrigger '0': give a number of bytes such as"):
+        StreamedLogSource({"path": str(folder), "maxBytesPerTrigger": "0"})
 
 
 def append(path: Path, data: bytes) -> None:

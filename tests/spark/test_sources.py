@@ -301,6 +301,20 @@ def test_a_stream_goes_on_from_its_checkpoint(spark: SparkSession, tmp_path: Pat
         refused.trigger(availableNow=True).start().awaitTermination(600)
 
 
+@pytest.mark.long
+def test_a_stream_with_a_limit_reads_in_several_micro_batches(spark: SparkSession, tmp_path: Path) -> None:
+    log = tmp_path / "t-0"
+    log.mkdir()
+    (log / f"{0:020}.log").write_bytes(bytes(encoded(0) + encoded(10) + encoded(20)))
+    stream = spark.readStream.format("kcore.log").option("columns", "offset").option("maxBytesPerTrigger", 1)
+    writer = stream.load(str(log)).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.start()
+    query.processAllAvailable()
+    counts = [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
+    query.stop()
+    assert counts == [10, 10, 10]
+
+
 SNIPPET = """
 from pyspark.sql import SparkSession
 import kcore.spark, sys

@@ -208,7 +208,7 @@ class LogSource(FileSource):
     """The format with one row per record, the same fields as `kcore dump --deep` shows."""
 
     columns = SCHEMA
-    known_options = (*OPTIONS, "splitSize")
+    known_options: tuple[str, ...] = (*OPTIONS, "splitSize")
 
     @classmethod
     def name(cls) -> str:
@@ -217,7 +217,7 @@ class LogSource(FileSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         given = {name.lower(): value for name, value in options.items()}
-        self.split_size = _bytes(given["splitsize"]) if "splitsize" in given else SPLIT_SIZE
+        self.split_size = bytes_of("splitSize", given["splitsize"]) if "splitsize" in given else SPLIT_SIZE
 
     def reader_of(self, paths: list[Path], schema: pa.Schema) -> LogReader:
         return LogReader(paths, schema, self.mode, self.conditions, self.split_size)
@@ -259,10 +259,10 @@ def _runs(batches: RecordBatches) -> list[tuple[DecodeError, int]]:
     return [(batches.skipped[first], count) for first, count in zip(firsts.tolist(), counts.tolist(), strict=True)]
 
 
-def _bytes(text: str) -> int:
+def bytes_of(option: str, text: str) -> int:
     """A size such as 134217728 or 128m, with Spark's binary units. Raises StorageError for other text, and for 0."""
     match = _SIZE.fullmatch(text.strip().lower())
     size = int(match[1]) << _UNITS[match[2] or ""] if match else 0
     if not 0 < size <= _MOST:
-        raise StorageError(f"kcore.log: splitSize {text!r}: give a number of bytes such as 134217728 or 128m")
+        raise StorageError(f"kcore.log: {option} {text!r}: give a number of bytes such as 134217728 or 128m")
     return size

@@ -4,15 +4,16 @@ The stream's offsets are the log end offsets by partition's folder, so a query g
 with all records that the logs have.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kcore.errors import StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import Condition
-from kcore.spark.file_source import FAILFAST
-from kcore.spark.log_source import File, LogReader, LogSource, files_in, folders_in
+from kcore.spark.file_source import FAILFAST, FileReader
+from kcore.spark.log_source import File, LogReader, LogSource, bytes_of, files_in, folders_in
+from kcore.spark.stream_limit import Backlog, limited
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import base_offset_of, map_file
 from kcore.storage.tools.foreign import explained, is_unused
@@ -24,6 +25,14 @@ with needs("spark"):
     from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
     from pyspark.sql.types import StructType
 
+    try:
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes
+    except ImportError:  # Spark 4.0 and 4.1 read all records that there are.
+        CAN_LIMIT = False
+    else:
+        CAN_LIMIT = True
+
+LIMIT = "maxBytesPerTrigger"
 TORN = "a torn record batch"  # At the end of a log: its broker is writing the batch.
 Offsets = dict[str, int]
 
@@ -40,20 +49,39 @@ class Part(InputPartition):
 class LogStreamReader(DataSourceStreamReader):
     """Reads partitions as they grow. The reader of batches of rows does the work: options mean the same."""
 
-    def __init__(self, reader: LogReader) -> None:
-        """Raises StorageError if a path is a file: a segment ends, and its partition goes on."""
+    def __init__(self, reader: LogReader, most_bytes: int | None = None) -> None:
+        """`most_bytes`: the limit of a micro-batch. StorageError if a path is a file: its partition goes on."""
         for path in reader.paths:
             if not path.is_dir():
                 raise StorageError(f"{path}: a stream reads folders: name a partition's folder or a log directory")
-        self._reader = reader
+        self._reader, self._most_bytes = reader, most_bytes
         self._ends: dict[Path, tuple[int, int]] = {}  # By segment: bytes that were scanned, and the offset after them.
 
     def initialOffset(self) -> Offsets:
         """No record has been read."""
         return {}
 
-    def latestOffset(self) -> Offsets:  # type: ignore[override]
-        """The log end offset of each partition. This form without parameters is that of all releases of Spark 4."""
+    def getDefaultReadLimit(self) -> "ReadLimit":
+        """The limit that the option maxBytesPerTrigger sets. Spark 4.2 and later call this method."""
+        return ReadAllAvailable() if self._most_bytes is None else ReadMaxBytes(self._most_bytes)
+
+    def latestOffset(self, start: Offsets | None = None, limit: "ReadLimit | None" = None) -> Offsets:
+        """The offset up to which the next micro-batch reads each partition: its log end offset, or less by `limit`.
+
+        Spark 4.0 and 4.1 pass no parameters. Spark passes no limit for the trigger `once`.
+        """
+        ends = self._log_ends()
+        if start is None or not CAN_LIMIT or not isinstance(limit, ReadMaxBytes):
+            return ends
+        behind = {folder: end for folder, end in ends.items() if start.get(folder, 0) < end}
+        backlogs = {folder: _backlog(Path(folder), start.get(folder, 0), end) for folder, end in behind.items()}
+        # A partition that has no new record stays at its offset; a new one that must wait is not in the result.
+        found = {folder: end for folder, end in ends.items() if folder in start} | {
+            folder: end for folder, end in limited(backlogs, limit.max_bytes).items() if end > 0
+        }
+        return found
+
+    def _log_ends(self) -> Offsets:
         segments = {folder: segment_files(folder) for path in self._reader.paths for folder in folders_in(path)}
         last = {folder: paths[-1] for folder, paths in segments.items() if paths}
         self._ends = {path: self._end_of(path) for path in last.values()}
@@ -98,9 +126,29 @@ class LogStreamReader(DataSourceStreamReader):
 class StreamedLogSource(LogSource):
     """The format kcore.log for `spark.read` and `spark.readStream`."""
 
+    known_options: tuple[str, ...] = (*LogSource.known_options, LIMIT)
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = {name.lower(): value for name, value in options.items()}.get(LIMIT.lower())
+        self._most_bytes = None if given is None else bytes_of(LIMIT, given)
+        if self._most_bytes is not None and not CAN_LIMIT:
+            raise StorageError(f"kcore.log: {LIMIT} needs Spark 4.2 or later: leave the option out")
+
+    def reader(self, schema: StructType) -> FileReader:
+        """As LogSource.reader. Also raises StorageError for the option of streams."""
+        if self._most_bytes is not None:
+            raise StorageError(f"kcore.log: {LIMIT} is an option of spark.readStream: leave it out")
+        return super().reader(schema)
+
     def streamReader(self, schema: StructType) -> LogStreamReader:
         """A reader of the columns in `schema`. Raises StorageError as `reader` does, or if a path is a file."""
-        return LogStreamReader(self.reader_of(self._paths(), self.checked(schema)))
+        return LogStreamReader(self.reader_of(self._paths(), self.checked(schema)), self._most_bytes)
+
+
+def _backlog(folder: Path, first: int, end: int) -> Backlog:
+    paths = [Path(file.path) for file in _holding(folder, first, end)]
+    return Backlog(first, end, paths, sum(path.stat().st_size for path in paths))
 
 
 def _holding(folder: Path, first: int, end: int) -> list[File]:
