@@ -81,7 +81,7 @@ class Player:
         self.lives: dict[int, list[list[int]]] = {}  # By row, when the broker ran: begin and end in ns, 0 if it runs.
         self._lost: dict[int, list[Uuid]] = {}  # By broker, its offline directories.
         self._order = Order()
-        self._shutdowns: set[asyncio.Task[None]] = set()
+        self._shutdowns: dict[int, asyncio.Task[None]] = {}  # The last controlled shutdown of each broker.
 
     @property
     def image(self) -> ClusterImage:
@@ -102,7 +102,7 @@ class Player:
             tasks.append(task)
             on_progress(at + 1)
         await asyncio.gather(*tasks)
-        await asyncio.gather(*self._shutdowns)
+        await asyncio.gather(*self._shutdowns.values())
 
     async def _do(self, played: Played, earlier: set[asyncio.Task[None]]) -> None:
         """Does one event; a refusal or an error is kept with the event, and the replay goes on."""
@@ -233,9 +233,12 @@ class Player:
     async def register(self, cause: Registration, *, ready: bool = False) -> None:
         """Starts a broker with the recorded rack and directories; an earlier incarnation of it ends first.
 
+        A controlled shutdown that is under way has `wait_s` to be completed.
         Until the broker is ready, its heartbeats request that it stays fenced.
         """
         broker = self.fleet.brokers[cause.broker_id]
+        if (shutdown := self._shutdowns.pop(cause.broker_id, None)) is not None:
+            await asyncio.wait({shutdown}, timeout=self.wait_s)
         self.end(cause.broker_id)
         broker.rack = cause.rack
         if cause.directories:
@@ -259,9 +262,7 @@ class Player:
         broker = self.fleet.brokers[broker_id]
         if broker.state is State.OFF:
             raise TargetError(f"broker {broker_id} has ended already")
-        task = asyncio.create_task(self._end_by_shutdown(broker))
-        self._shutdowns.add(task)
-        task.add_done_callback(self._shutdowns.discard)
+        self._shutdowns[broker_id] = asyncio.create_task(self._end_by_shutdown(broker))
         await self._until(f"the controlled shutdown of broker {broker_id}", lambda: self._leaves(broker_id))
 
     async def _end_by_shutdown(self, broker: HollowBroker) -> None:
