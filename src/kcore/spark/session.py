@@ -88,6 +88,7 @@ def _settings(master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.python.worker.reuse": "true",  # A worker keeps its compiled kernels for the next cell.
+        "spark.python.authenticate.socketTimeout": "120s",  # A Python starts slowly on a busy machine; default 15 s.
         "spark.task.cpus": "1",
         "spark.sql.codegen.wholeStage": "false",
         "spark.task.maxFailures": "1",  # A retry of a cell that killed its worker would fail again.
