@@ -241,6 +241,7 @@ def third_party(path: Path) -> Collection[str]:
     return {name.partition(".")[0] for name in names} - {*sys.stdlib_module_names, "annotationlib"} - {"kcore", "numpy"}
 
 
+@pytest.mark.long
 def test_every_package_that_is_imported_is_in_an_extra() -> None:
     known = {package for extra in EXTRAS.values() for package in extra.packages} | {"py4j"}  # PySpark requires it.
     for path in PACKAGE.rglob("*.py"):

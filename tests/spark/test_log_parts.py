@@ -93,7 +93,7 @@ def test_a_hole_at_a_border_of_a_metadata_log_is_told(tmp_path: Path) -> None:
     folder = tmp_path / "__cluster_metadata-0"
     folder.mkdir()
     made = batches(30)
-    for gone in range(1, 29):
+    for gone in (1, 2, 14, 27, 28):
         (folder / f"{0:020}.log").write_bytes(b"".join(made[:gone] + made[gone + 1 :]))
         for size in ("1", "600", "1m"):
             rows = rows_of({"path": str(folder)}, splitSize=size, mode="permissive")

@@ -97,6 +97,7 @@ def encoded(base: int) -> bytearray:
     )
 
 
+@pytest.mark.long
 def test_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: SparkSession, logs: Path) -> None:
     def count(where: str) -> int:
         return int(spark.read.format("kcore.log").option("where", where).load(str(logs)).count())

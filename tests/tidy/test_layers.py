@@ -233,6 +233,7 @@ def subject_of(path: Path) -> str:
     return str(path.parent.relative_to(PACKAGE))
 
 
+@pytest.mark.long
 def test_no_circle_of_imports_between_subjects() -> None:
     found = circles(import_graph())
     for circle in found:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 FILE_LINES = 500
 FUNCTION_LINES = 50
@@ -51,6 +53,7 @@ def rust_functions(text: str) -> Iterator[int]:
 FUNCTIONS = {".py": python_functions, ".pyx": cython_functions, ".rs": rust_functions}
 
 
+@pytest.mark.long
 def test_size() -> None:
     too_long = []
     for path in sources():
