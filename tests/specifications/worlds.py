@@ -21,15 +21,14 @@ from specifications.traces import Trace, name_of
 
 SMALL: Final = {"controllers": 1, "brokers": 3}
 FAULTS: Final = ("lose_directory", "bounce", "kill", "lose_broker", "slow_link", "controlled_shutdown")
-# Faults come soon in a small world; snapshots are no steps.
+# Faults come soon in a small world.
 INTERVALS_US: Final = {"fault_every_us": 200_000, "fault_lasts_us": 300_000, "calm_us": 1_000_000}
-NO_SNAPSHOTS: Final = {"snapshot_every_us": 1 << 40}
 
 
 def options_of(seed: int, **fixed: Any) -> ClusterOptions:
     """The options of a small cluster with directories, whose elections are clean."""
     drawn = draw(seed, **{**SMALL, "faults": FAULTS, **fixed})
-    quorum = replace(drawn.quorum, **INTERVALS_US, **NO_SNAPSHOTS)
+    quorum = replace(drawn.quorum, **INTERVALS_US)
     return replace(drawn, quorum=quorum, directories=3, unclean=False, has_elr=False, administer_every_us=50_000)
 
 

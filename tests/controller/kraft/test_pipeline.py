@@ -1,7 +1,8 @@
 """The invariants of Pipeline hold after every event, in any order of events."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ STEPS: Final = 150  # Events of a seed.
 PERIOD_MS: Final = 100
 MANY: Final = 10  # Records that are applied in several parts, if two are applied at once.
 LARGE: Final = 300  # Bytes of a value: a few fill a batch.
+SNAPSHOTS: Final = 2  # Most snapshots that are written at the same time.
+SLICES: Final = 8  # Most slices of a snapshot between two events.
 DONE: Final = UnregisterBrokerResponse()
 
 
@@ -226,6 +229,59 @@ class Leaderships:
             assert controller.image == self.image_of(self.end), "6"
 
 
+@dataclass
+class Writing:
+    """A snapshot that is being written; `image` has the records of the slices so far."""
+
+    offset: int
+    release: Callable[[], None]
+    slices: Iterator[bytes]
+    image: ClusterImage
+
+
+class Snapshots:
+    """Snapshots of the controller. Their slices are written between events, as the edge writes them."""
+
+    def __init__(self, world: Leaderships, seed: int) -> None:
+        self.world, self.random = world, Random(seed)
+        self.writing: list[Writing] = []
+        self.written = 0
+
+    def step(self) -> None:
+        """Begin a snapshot, or write slices of one."""
+        if self.world.controller.is_at_work:  # This is rare, and `snapshot_offset` ends it.
+            while self.writing:
+                self._write_slice(self.writing[0])
+        elif len(self.writing) < SNAPSHOTS and self.random.random() < 0.3:
+            self._begin()
+        elif self.writing:
+            snapshot = self.random.choice(self.writing)
+            for _ in range(self.random.randrange(SLICES)):
+                self._write_slice(snapshot)
+
+    def _begin(self) -> None:
+        controller = self.world.controller
+        offset = controller.snapshot_offset()
+        if offset is None or not self.world.image_of(offset).features:
+            return
+        release = controller.snapshots.hold(offset)
+        if offset in {each.offset for each in self.writing}:
+            release()  # The raft node refuses a snapshot that is being written.
+            return
+        slices = snapshot_slices(controller.snapshots.image(controller.image), offset, self.world.epoch, 0, release)
+        self.writing.append(Writing(offset, release, slices, ClusterImage()))
+
+    def _write_slice(self, snapshot: Writing) -> None:
+        batches = next(snapshot.slices, None)
+        if batches is not None:
+            replay(snapshot.image, decode_records(batches))
+        elif snapshot in self.writing:
+            self.writing.remove(snapshot)
+            snapshot.release()
+            self.written += 1
+            assert snapshot.image.configs == self.world.image_of(snapshot.offset).configs, "8"
+
+
 @pytest.mark.parametrize("seed", seeds(10, 100))
 def test_the_invariants_hold_after_every_event(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     world = Leaderships(seed)
@@ -234,6 +290,9 @@ def test_the_invariants_hold_after_every_event(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setitem(HANDLERS, ListPartitionReassignmentsRequest, world.list)
     monkeypatch.setattr(writing, "APPLIED_AT_ONCE", 2)
     monkeypatch.setattr(writing, "BATCH_BYTES", 4 * LARGE)
+    snapshots = Snapshots(world, seed)
     for _ in range(STEPS):
         world.step()
         world.check()
+        snapshots.step()
+    assert snapshots.written

@@ -9,7 +9,9 @@ from controller.kraft.active import Active, counted_from_zero
 from controller.kraft.runtime import BEGIN_MS, Stage, controller_of, decides, setting, settings_of
 from kcore.controller.kraft.activation import Bootstrap
 from kcore.controller.kraft.decision import Decision, Versioned
+from kcore.controller.kraft.departures import ABORTED_RECORDS
 from kcore.controller.kraft.handlers import HANDLERS
+from kcore.controller.kraft.kafka_way.shadow import KafkaShadow
 from kcore.controller.kraft.kraft_context import RequestInfo
 from kcore.controller.kraft.outputs import RequestAnswer
 from kcore.controller.kraft.periodic import Task
@@ -324,8 +326,8 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     stable = controller.stable
     handle(decides(GOOD, setting("open")))
     stage.ask(ASK(), "open")
-    controller.snapshots.hold(stable)
-    slices = snapshot_slices(controller.image, stable, 1, BEGIN_MS, controller.snapshots.release)
+    release = controller.snapshots.hold(stable)
+    slices = snapshot_slices(controller.image, stable, 1, BEGIN_MS, release)
     parts = [next(slices)]  # The memory is being made ready, while the log goes on.
     stage.commit()
     stage.ask(ASK(), "later")
@@ -338,6 +340,18 @@ def test_a_snapshot_is_the_state_at_the_last_commit(handle: Any) -> None:
     standby.on_read_slice()
     assert settings_of(standby.context) == {"kept": "1"}
     assert (standby.image.end_offset, standby.committed) == (stable, stable)
+
+
+def test_the_journal_is_kept_until_all_snapshots_are_written() -> None:
+    snapshots = controller_of(kafka_way=frozenset({ABORTED_RECORDS})).snapshots
+    assert isinstance(snapshots.shadow, KafkaShadow) and snapshots.shadow.published is not None
+    releases = [snapshots.hold(offset) for offset in (7, 5, 5, 9)]
+    kept = []
+    for number in (1, 1, 2, 3, 3, 0):
+        releases[number]()
+        kept.append((snapshots.unneeded(10), snapshots.shadow.published.held))
+    assert kept == [(5, 5), (5, 5), (7, 7), (7, 7), (7, 7), (10, None)]
+    assert snapshots.unneeded(3) == 3
 
 
 @pytest.mark.parametrize("release", VERSIONS_BY_RELEASE)

@@ -1,7 +1,7 @@
 """A request for many topics or partitions is decided part by part: meanwhile some requests are answered, some wait."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from kcore.controller.rules.mutation_quotas import RATE
 from kcore.metadata.image import replay as bulk
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.image.replay import replay
+from kcore.node.kraft.snapshot_slices import snapshot_slices
 from kcore.protocol_errors import Errors
 from kcore.raft import leading
 from kcore.raft.log.batches import split_batches
@@ -420,3 +421,72 @@ def test_no_snapshot_ends_in_a_transaction(monkeypatch: pytest.MonkeyPatch) -> N
     assert not successor.image.in_transaction and successor.snapshot_offset() is None, "the abort is not committed"
     successor.on_committed(b"", successor.image.end_offset)
     assert successor.snapshot_offset() == successor.image.end_offset and successor.image.topics.count == 0
+
+
+# Snapshots.
+
+
+def begun(cluster: Cluster) -> tuple[int, Iterator[bytes]]:
+    """The offset and slices of a snapshot that holds the journal."""
+    controller = cluster.controller
+    offset = controller.snapshot_offset()
+    assert offset is not None
+    return offset, snapshot_slices(controller.image, offset, 1, 0, controller.snapshots.hold(offset))
+
+
+def read(slices: Iterator[bytes]) -> ClusterImage:
+    """The state that the snapshot loads."""
+    image = ClusterImage()
+    for batches in slices:
+        replay(image, decode_records(batches))
+    return image
+
+
+def test_a_refused_snapshot_leaves_the_one_that_is_being_written() -> None:
+    """The raft node refuses a second snapshot of an offset."""
+    cluster = Cluster()
+    cluster.works_on = False
+    offset, slices = begun(cluster)
+    cluster.controller.snapshots.hold(offset)()
+    cluster.create(["a"], "a topic")
+    cluster.commit()
+    cluster.commit()
+    assert cluster.controller.committed > offset
+    assert cluster.image.topics.count == 1 and read(slices).topics.count == 0
+
+
+def test_a_snapshot_has_nothing_of_a_decision_that_a_resignation_reverts() -> None:
+    """Each of these snapshots is written after another part of the reverting."""
+    cluster = Cluster()
+    cluster.works_on = False
+    offset, slices = begun(cluster)
+    cluster.create(NAMES, "many")
+    cluster.work_to_the_end()
+    cluster.submit(cluster.controller.on_resigned(cluster.node.epoch))
+    topics = [cluster.image.topics.count]
+    while cluster.parts_wanted:
+        image = read(snapshot_slices(cluster.image, offset, 1, 0, lambda: None))
+        assert image.topics.count == image.table.partition_count == 0
+        cluster.work()
+        topics.append(cluster.image.topics.count)
+    assert topics[0] == len(NAMES) and any(0 < count < len(NAMES) for count in topics) and topics[-1] == 0
+    assert read(slices).topics.count == 0
+
+
+def test_a_snapshot_has_nothing_of_a_decision_that_begins_at_a_committed_control_record() -> None:
+    """The node refuses the append of this decision, and the decision is made anew behind the control record."""
+    cluster = Cluster()
+    cluster.works_on = False
+    cluster.create(NAMES, "many")
+    while not cluster.image.topics.count:
+        cluster.work()
+    cluster.append_control()
+    cluster.commit()  # The flush comes with the next event of the node.
+    cluster.commit()
+    offset, slices = begun(cluster)
+    assert offset < cluster.controller.committed == cluster.node.log.end_offset
+    assert 0 < cluster.image.topics.count < len(NAMES) and read(slices).topics.count == 0
+    cluster.work_to_the_end()
+    cluster.commit()
+    cluster.commit()
+    assert cluster.controller.snapshot_offset() == cluster.node.log.end_offset

@@ -128,9 +128,9 @@ class TimedLoop:
         controller, offset = self.controller, self.controller.snapshot_offset()
         assert offset is not None
         snapshot = OffsetAndEpoch(offset, self.log.epoch_at(offset - 1))
-        controller.snapshots.hold(offset)
+        release = controller.snapshots.hold(offset)
         image = controller.snapshots.image(controller.image)
-        slices = snapshot_slices(image, offset, snapshot.epoch, self.now_ms, controller.snapshots.release, None)
+        slices = snapshot_slices(image, offset, snapshot.epoch, self.now_ms, release, None)
         writer = self.node.begin_snapshot(snapshot, self.now_ms, self.now_ms)
         assert writer is not None
         self._snapshot = slices, writer

@@ -50,7 +50,7 @@ class Active:
         return None if self.is_busy else self._periodic.next_due_ms
 
     def snapshot_offset(self) -> int | None:
-        return None if self.pipeline.inherits_transaction else self.stable
+        return None if self.pipeline.inherits_transaction else self.pipeline.kept_end
 
     def activate(self) -> Outputs:
         """Write the first records, and schedule the periodic tasks. Raises any error in the first records."""

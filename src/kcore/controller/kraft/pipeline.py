@@ -38,6 +38,8 @@ class Pipeline:
     5. The offsets in `unanswered` ascend. Each one is above `stable`.
     6. Unless a decision is being written, the image is what a replay of the log makes.
     7. The journal reaches back far enough: `reverting` makes the image what a replay of the committed log makes.
+    8. A snapshot that is begun at `kept_end` is what a replay of the log up to its offset makes, whatever happens until
+       it is written.
     """
 
     def __init__(self, state: ControllerState, epoch: int) -> None:
@@ -76,8 +78,8 @@ class Pipeline:
         return self._state.image.end_offset
 
     @property
-    def _kept_end(self) -> int:
-        """Records below this offset are never reverted.
+    def kept_end(self) -> int:
+        """Records below this offset are never reverted. A snapshot may end here.
 
         The node may commit a control record at the offset where a decision that is being written begins. This decision
         is still reverted when its append is refused, or when the node resigns.
@@ -200,7 +202,7 @@ class Pipeline:
         # The node may have written control records after all decisions.
         if not self.uncommitted and self.writing is None:
             image.end_offset = max(image.end_offset, end_offset)
-        state.commit(self._kept_end)
+        state.commit(self.kept_end)
         self._context.shadow.on_committed(end_offset)
         answered = []
         while self.unanswered and self.unanswered[0].offset <= self.stable:
@@ -244,7 +246,7 @@ class Pipeline:
         Committed batches of an open transaction stay: the next leader aborts it.
         """
         state, first = self._state, self.uncommitted[0] if self.uncommitted else None
-        yield from state.image.reverting_to(self._kept_end)
+        yield from state.image.reverting_to(self.kept_end)
         if first is not None and first.transaction and first.begin < state.committed:
             yield from state.replay(decode_records(first.part_below(state.committed)))
             state.commit(state.committed)

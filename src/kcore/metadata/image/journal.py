@@ -137,13 +137,16 @@ class Journal:
             raise TableError(f"records below {self._committed} are committed: the image cannot be reverted to {offset}")
 
     def taken_back(self, offset: int) -> Iterator[Undo]:
-        """Undo entries that revert all batches from `offset` on, one by one; TableError if one of them is committed."""
+        """Undo entries that revert all batches from `offset` on, one by one; TableError if one of them is committed.
+
+        Until the last entry is taken, `revert_copy` reverts the remaining entries of these batches.
+        """
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
         begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
-        del self._offsets[first:], self._begins[first:]
         while len(self._entries) > begin:
             yield self._entries.pop()
+        del self._offsets[first:], self._begins[first:]
 
 
 def _reverted(twin: object, entries: list[Undo]) -> Iterator[None]:

@@ -21,13 +21,13 @@ async def write_snapshots(runtime: QuorumRuntime, controller: KraftController) -
             continue
         snapshots.need.begin(offset, time_ms)
         snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
-        snapshots.hold(offset)
+        release_journal = snapshots.hold(offset)
         image, release = snapshots.image(controller.image), controller.config.node.release
-        slices = snapshot_slices(image, offset, snapshot.epoch, time_ms, snapshots.release, release)
+        slices = snapshot_slices(image, offset, snapshot.epoch, time_ms, release_journal, release)
         try:
             is_written = await write_due_snapshot(runtime, snapshot, time_ms, slices, why)
         finally:
-            snapshots.release()
+            release_journal()
         if is_written:
             snapshots.need.has_size(runtime.metrics.snapshots.latest_bytes)
 

@@ -118,8 +118,8 @@ class ControllerProcess:
         offset = self.controller.snapshot_offset()
         if offset is None or not 0 < offset <= log.end_offset:
             return None
-        snapshots.hold(offset)
+        release = snapshots.hold(offset)
         slices = lambda epoch: snapshot_slices(  # noqa: E731
-            self.controller.image, offset, epoch, 0, snapshots.release, self.controller.config.node.release
+            self.controller.image, offset, epoch, 0, release, self.controller.config.node.release
         )
-        return Snapshot(offset, slices, snapshots.release)
+        return Snapshot(offset, slices, release)

@@ -259,14 +259,14 @@ class StoryNode:
         if snapshot in log.snapshots:
             return snapshot
         controller.snapshots.need.begin(offset, self._clocks.wall_ms)
-        controller.snapshots.hold(offset)
+        release_journal = controller.snapshots.hold(offset)
         writer = self.node.begin_snapshot(snapshot, self._clocks.wall_ms, self._raft_ms)
         assert writer is not None, "the log cannot begin there"
         image, release = controller.snapshots.image(controller.image), controller.config.node.release
-        wall_ms, on_frozen = self._clocks.wall_ms, controller.snapshots.release
-        for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, on_frozen, release):
+        wall_ms = self._clocks.wall_ms
+        for batches in snapshot_slices(image, offset, snapshot.epoch, wall_ms, release_journal, release):
             writer.add(batches)
-        controller.snapshots.release()
+        release_journal()
         writer.flush()()
         assert writer.freeze()
         return snapshot
