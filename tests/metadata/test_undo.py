@@ -232,3 +232,17 @@ def test_within_a_transaction() -> None:
     image.begin(1)
     image.apply(s.EndTransactionRecord(), 1)
     assert "a" not in image.topics and not image.in_transaction
+
+
+def test_earlier_batches_may_be_committed_while_later_ones_are_taken_back() -> None:
+    journal = Journal()
+    for offset in (1, 5, 9):
+        journal.begin(offset)
+        for number in range(3):
+            journal.add(dict, offset, number)
+    going = journal.taken_back(5)
+    taken = [next(going)[1:]]
+    journal.commit(5)
+    taken += [undo[1:] for undo in going]
+    assert taken == [(offset, number) for offset in (9, 5) for number in (2, 1, 0)]
+    assert len(journal) == 0 and journal.last_batch is None

@@ -143,9 +143,10 @@ class Journal:
         """
         self._check_is_kept(offset)
         first = bisect_left(self._offsets, offset)
-        begin = self._begins[first] - self._dropped if first < len(self._begins) else len(self._entries)
-        while len(self._entries) > begin:
+        begin = self._begins[first] if first < len(self._begins) else self._dropped + len(self._entries)
+        while self._dropped + len(self._entries) > begin:
             yield self._entries.pop()
+        first = bisect_left(self._offsets, offset)  # Earlier batches may have been committed meanwhile.
         del self._offsets[first:], self._begins[first:]
 
 
