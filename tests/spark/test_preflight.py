@@ -89,9 +89,12 @@ def test_a_setting_that_is_none(option: str, said: str) -> None:
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1) and said in done.stderr
 
 
-def test_settings_and_archives() -> None:
-    wanted = spark_options.settings_of("local", ["spark.a=b=c", "spark.archives=x.zip"], "k.tar.gz#k")
-    assert wanted.settings == {"spark.a": "b=c", "spark.archives": "x.zip,k.tar.gz#k"}
+def test_settings_and_archives(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").touch()
+    (tmp_path / "k.tar.gz").touch()
+    given = [f"{tmp_path}/x.zip", f"{tmp_path}/k.tar.gz#k"]
+    wanted = spark_options.settings_of("local", ["spark.a=b=c", f"spark.archives={given[0]}"], given[1])
+    assert wanted.settings == {"spark.a": "b=c", "spark.archives": ",".join(given)}
 
 
 def test_rows_are_missing_only_if_the_work_of_a_lost_executor_was_not_done_again() -> None:

@@ -69,6 +69,7 @@ class Reads(OsFileSystem):
     """Notes where files were read from."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.positions: list[int] = []
 
     def pread(self, file: int, size: int, position: int) -> bytes:

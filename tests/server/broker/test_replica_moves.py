@@ -134,7 +134,8 @@ def test_a_move_survives_a_failure_of_the_source_at_each_step(
     broker.heal()
     if count < RENAMED:
         assert broker.manager.partitions[KEY].log is None
-        assert broker.controller == (LOST_UUID if count >= SENT else broker.ids[0])
+        # In the step "request sent" the broker reads the target in the log later, and assigns the failed source.
+        assert broker.controller == (LOST_UUID if count > SENT else broker.ids[0])
     else:
         broker.check()
         assert broker.controller == broker.ids[1]
