@@ -48,8 +48,7 @@ class Run:
 
 def broken(spec: str, rule: str, breaks: str, **constants: str) -> Run:
     """A variant without one rule."""
-    quoted = f'"{rule}"' if spec == DIRECTORIES else f'{{"{rule}"}}'
-    return Run(spec, rule, breaks, {"Broken": quoted} | constants)
+    return Run(spec, rule, breaks, {"Broken": f'{{"{rule}"}}'} | constants)
 
 
 def before_kip_380(breaks: str) -> Run:

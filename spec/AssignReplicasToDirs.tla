@@ -15,7 +15,7 @@ CONSTANTS
     Spares,    \* Directories that replace lost ones.
     Faults,    \* The most events of the environment: failures, crashes, moves, reassignments, lost requests.
     InOrder,   \* The controller handles the requests of the broker in the order of sending, each at most once.
-    Broken     \* The rule that a broken variant leaves out; "" for the protocol itself.
+    Broken     \* The set of rules that a broken variant leaves out; {} for the protocol itself.
 
 VARIABLES
     \* The controller: the broker's registration, and the partition.
@@ -120,7 +120,7 @@ Unfence ==
 DirectoriesOffline(directories, elected) ==
     /\ directories # {} /\ directories \subseteq registered \ online
     /\ registered' = registered \ directories
-    /\ IF assigned \in directories /\ Broken # "keeps the leader on a failure"
+    /\ IF assigned \in directories /\ "keeps the leader on a failure" \notin Broken
        THEN elected \in LeadersWithoutB /\ isr' = WithoutB /\ leader' = elected
        ELSE elected = leader /\ UNCHANGED <<isr, leader>>
     /\ UNCHANGED <<controllerEpoch, fenced, assigned, process, disks, replica, metadata, queue, net, faults>>
@@ -138,7 +138,7 @@ FaultsAfter(k) == IF InOrder \/ IsCurrent(k) THEN faults ELSE faults - 1
 
 \* The members and the leader after the assignment of a directory.
 Outcomes(directory) ==
-    IF directory \in registered \/ Broken = "keeps the leader of an offline directory"
+    IF directory \in registered \/ "keeps the leader of an offline directory" \in Broken
     THEN {<<isr, each>> : each \in {leader} \cup
              (IF leader # "none" THEN {} ELSE {other \in isr : other = "b" => ~fenced})}
     ELSE {<<WithoutB, each>> : each \in LeadersWithoutB}
@@ -146,7 +146,7 @@ Outcomes(directory) ==
 \* The controller handles an AssignReplicasToDirs request. It compares the broker epoch.
 Assign(k, members, elected) ==
     /\ k \in DOMAIN net /\ assigned # "none" /\ FaultsAfter(k) >= 0
-    /\ net[k].epoch = controllerEpoch \/ Broken = "accepts every epoch"
+    /\ net[k].epoch = controllerEpoch \/ "accepts every epoch" \in Broken
     /\ <<members, elected>> \in Outcomes(net[k].directory)
     /\ assigned' = net[k].directory /\ isr' = members /\ leader' = elected
     /\ feed' = FeedWith(net[k].directory)
@@ -240,7 +240,7 @@ DirectoryFails(directory) ==
             /\ future' = IF directory = future THEN "none" ELSE future
             /\ LET correction == IF directory = future THEN place ELSE "lost"
                    forgets == IF directory = future THEN "forgets to revert" ELSE "forgets the lost source"
-               IN want' = IF move = "copying" \/ Broken = forgets THEN IF want = future THEN "none" ELSE want
+               IN want' = IF move = "copying" \/ forgets \in Broken THEN IF want = future THEN "none" ELSE want
                           ELSE IF IsUnsent /\ seen = place THEN "none" ELSE correction
        ELSE /\ future' = IF directory = future THEN "none" ELSE future
             /\ UNCHANGED <<move, want>>
@@ -261,7 +261,7 @@ Kind(now) == IF now = "unassigned" THEN now ELSE IF now \in online THEN "online"
 IsFailed == place # "none" /\ place \notin online
 IsWithheld(now) ==
     \/ IsFailed
-    \/ Kind(now) = "unknown" /\ HasOffline /\ Broken # "fills the online directories"
+    \/ Kind(now) = "unknown" /\ HasOffline /\ "fills the online directories" \notin Broken
 
 \* The replica, and the assignment that the broker queues, after it has published the assignment `now`.
 Stopped == <<"none", "none", "none", "none", "none">>
@@ -271,7 +271,7 @@ Compared(now) ==
     LET found == IF move = "none" THEN future ELSE "none" IN
     IF now = "none" THEN Stopped
     \* The controller has a directory that looks online, so it must learn that the replica is offline.
-    ELSE IF IsFailed /\ Kind(now) # "unknown" /\ Broken # "withholds a failed replica" THEN WithAssignment
+    ELSE IF IsFailed /\ Kind(now) # "unknown" /\ "withholds a failed replica" \notin Broken THEN WithAssignment
     ELSE IF creating # "none" \/ move \in {"asking", "accepted"} \/ IsWithheld(now) THEN Kept
     ELSE IF place = now /\ found = "none" THEN Kept
     ELSE IF move = "copying" THEN
@@ -334,7 +334,7 @@ Drop ==
     /\ UNCHANGED <<registration, partition, process, disks, place, future, creating, metadata, flying, answer, sent>>
     /\ UNCHANGED <<net, faults, accepted, shadow>>
 
-WantAgain == IF want = "none" /\ Broken # "sends once" THEN flying ELSE want
+WantAgain == IF want = "none" /\ "sends once" \notin Broken THEN flying ELSE want
 
 TakeAnswer ==
     /\ answer # "none"
@@ -365,13 +365,13 @@ Begin(target) ==
 \* The future replica has caught up. "Instead of immediately promoting the future replica, the broker will
 \* asynchronously communicate the log directory change to the controller."
 CatchUp ==
-    /\ move = "copying" /\ Broken # "promotes at once"
+    /\ move = "copying" /\ "promotes at once" \notin Broken
     /\ move' = "asking" /\ want' = future
     /\ UNCHANGED <<registration, partition, process, disks, place, future, creating, metadata, flying, answer, sent>>
     /\ UNCHANGED <<net, faults, accepted, shadow>>
 
 Promote ==
-    /\ move = "accepted" \/ (move = "copying" /\ Broken = "promotes at once")
+    /\ move = "accepted" \/ (move = "copying" /\ "promotes at once" \in Broken)
     /\ place' = future /\ future' = "none" /\ move' = "none"
     /\ want' = IF seen \notin {future, "none"} THEN future ELSE want
     /\ UNCHANGED <<registration, partition, process, disks, creating, metadata, flying, answer, sent, net, faults>>
