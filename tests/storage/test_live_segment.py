@@ -24,6 +24,7 @@ class Disk(OsFileSystem):
     """Notes the reads and the syncs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.reads: list[tuple[int, int]] = []
         self.syncs = 0
 

@@ -173,7 +173,8 @@ def test_the_records_of_a_decision_are_applied_part_by_part_and_reads_wait_until
     assert cluster.answers.keys() >= {"many", *reads}
 
 
-def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_all_decided_anew() -> None:
+def interrupted() -> Cluster:
+    """A cluster that commits a control record while it applies the first part of a large decision."""
     cluster = Cluster()
     cluster.works_on = False
     cluster.create(NAMES, "many")
@@ -182,6 +183,11 @@ def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_
     cluster.append_control()
     cluster.commit()  # The flush comes with the next event of the node.
     cluster.commit()
+    return cluster
+
+
+def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_all_decided_anew() -> None:
+    cluster = interrupted()
     assert cluster.node.high_watermark == cluster.node.log.end_offset
     cluster.work_to_the_end()
     cluster.commit()
@@ -194,14 +200,7 @@ def test_a_record_of_the_node_s_that_is_committed_while_records_are_applied_has_
 
 def test_a_leader_that_resigns_reverts_records_below_a_control_record_that_is_committed() -> None:
     """The records of a decision that is being written begin at the offset of the committed control record."""
-    cluster = Cluster()
-    cluster.works_on = False
-    cluster.create(NAMES, "many")
-    while not cluster.image.topics.count:
-        cluster.work()
-    cluster.append_control()
-    cluster.commit()  # The flush comes with the next event of the node.
-    cluster.commit()
+    cluster = interrupted()
     end = cluster.node.log.end_offset
     assert cluster.controller.committed == end
     cluster.submit(cluster.controller.on_resigned(cluster.node.epoch))
@@ -475,14 +474,7 @@ def test_a_snapshot_has_nothing_of_a_decision_that_a_resignation_reverts() -> No
 
 def test_a_snapshot_has_nothing_of_a_decision_that_begins_at_a_committed_control_record() -> None:
     """The node refuses the append of this decision, and the decision is made anew behind the control record."""
-    cluster = Cluster()
-    cluster.works_on = False
-    cluster.create(NAMES, "many")
-    while not cluster.image.topics.count:
-        cluster.work()
-    cluster.append_control()
-    cluster.commit()  # The flush comes with the next event of the node.
-    cluster.commit()
+    cluster = interrupted()
     offset, slices = begun(cluster)
     assert offset < cluster.controller.committed == cluster.node.log.end_offset
     assert 0 < cluster.image.topics.count < len(NAMES) and read(slices).topics.count == 0

@@ -2,6 +2,8 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -54,3 +56,27 @@ def test_a_leader_writes_a_snapshot_that_ends_with_a_batch(tmp_path: Path, monke
             assert log.latest_snapshot == latest, "one is enough"
 
     asyncio.run(run())
+
+
+class Ended(Exception):
+    """The test has seen enough."""
+
+
+def test_no_snapshot_begins_where_the_last_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large decision that is being applied keeps the offset below `stable`, at the end of the last snapshot."""
+    monkeypatch.setattr(controller_snapshots, "SNAPSHOT_CHECK_S", 0)
+    offsets, begun = [10, 10], list[int]()
+
+    def snapshot_offset() -> int:
+        if not offsets:
+            raise Ended
+        return offsets.pop()
+
+    need = SimpleNamespace(why=lambda offset, now_ms: "many bytes", offset=10, begin=lambda offset, now_ms: None)
+    snapshots = SimpleNamespace(need=need, hold=begun.append)
+    controller: Any = SimpleNamespace(snapshots=snapshots, stable=12, snapshot_offset=snapshot_offset)
+    log = SimpleNamespace(end_offset=12, epoch_at=lambda offset: 1)
+    runtime: Any = SimpleNamespace(node=SimpleNamespace(log=log))
+    with pytest.raises(Ended):
+        asyncio.run(controller_snapshots.write_snapshots(runtime, controller))
+    assert begun == []

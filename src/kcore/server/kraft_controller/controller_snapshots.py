@@ -17,7 +17,10 @@ async def write_snapshots(runtime: QuorumRuntime, controller: KraftController) -
         await asyncio.sleep(SNAPSHOT_CHECK_S)
         snapshots, log, time_ms = controller.snapshots, runtime.node.log, wall_ms()
         why = snapshots.need.why(controller.stable, time_ms) or _why_a_better_one(runtime, controller)
-        if why is None or (offset := controller.snapshot_offset()) is None or log.end_offset < offset:
+        if why is None or (offset := controller.snapshot_offset()) is None:
+            continue
+        # While a large decision is being applied, the offset may be below `stable`: the last snapshot may end there.
+        if not snapshots.need.offset < offset <= log.end_offset:
             continue
         snapshots.need.begin(offset, time_ms)
         snapshot = OffsetAndEpoch(offset, log.epoch_at(offset - 1))
