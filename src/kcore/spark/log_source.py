@@ -30,9 +30,9 @@ from kcore.storage.tools.record_rows import SCHEMA as ROWS
 from kcore.storage.tools.splits import borders
 from kcore.types import Bools
 from kcore.wire.arrow_times import UTC_TIME, utc_times
-from kcore.wire.log_formats import MAGIC_PLACE, decode_run, runs_of, scan_log
+from kcore.wire.log_formats import decode_run, runs_of, scan_log
 from kcore.wire.message_sets import UNKNOWN_COUNT
-from kcore.wire.record_batch import RecordBatches, scan_batches
+from kcore.wire.record_batch import MAGIC_AT, RecordBatches, scan_batches
 
 with needs("spark"):
     import pyarrow as pa
@@ -136,7 +136,7 @@ class LogReader(FileReader):
         for problem, count in _runs(batches):
             said = explained(problem, part)
             more = f" ({count:,} of them, one after the other)" if count > 1 else ""
-            yield from self._corrupt(file.path, problem.offset - MAGIC_PLACE, f"{said}{more}")
+            yield from self._corrupt(file.path, problem.offset - MAGIC_AT, f"{said}{more}")
         if len(batches) and batches.last_offset[-1] + 1 >= file.read_until:
             return
         if len(part) < (file.end if file.end < _MOST else file.start):

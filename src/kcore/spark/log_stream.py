@@ -18,7 +18,7 @@ from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import base_offset_of, map_file
 from kcore.storage.tools.foreign import explained, is_unused
 from kcore.wire.log_formats import scan_log
-from kcore.wire.record_batch import missing_offsets
+from kcore.wire.record_batch import TORN, missing_offsets
 
 with needs("spark"):
     import pyarrow as pa
@@ -33,7 +33,6 @@ with needs("spark"):
         CAN_LIMIT = True
 
 LIMIT = "maxBytesPerTrigger"
-TORN = "a torn record batch"  # At the end of a log: its broker is writing the batch.
 Offsets = dict[str, int]
 
 
@@ -95,6 +94,7 @@ class LogStreamReader(DataSourceStreamReader):
             position, offset = 0, base_offset_of(path)  # The segment was truncated.
         batches = scan_log(data, start=position, check_crc=False, stop=True, skip=self._reader.mode != FAILFAST)
         problem = batches.problem
+        # A torn batch at the end: its broker is writing it.
         if problem and self._reader.mode == FAILFAST and problem.message != TORN and not is_unused(data, batches.end):
             raise StorageError(f"{path}: {explained(problem, data)}")
         return batches.end, int(batches.last_offset[-1]) + 1 if len(batches) else offset

@@ -6,21 +6,26 @@ A topic that is older than its brokers can have segments of several formats, and
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from sys import maxsize
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kcore.errors import DecodeError
 from kcore.wire.buffers import immutable, read_only
-from kcore.wire.message_sets import LEAST_SIZE, NEWEST_MAGIC, TORN, decode_message_sets, is_message, scan_message_sets
-from kcore.wire.record_batch import BATCH_COLUMNS, LENGTH_END, RecordBatches, scan_batches
+from kcore.wire.message_sets import LEAST_SIZE, NEWEST_MAGIC, decode_message_sets, is_message, scan_message_sets
+from kcore.wire.record_batch import (
+    BATCH_COLUMNS,
+    LENGTH_END,
+    MAGIC_AT,
+    OTHER_MAGIC,
+    TORN,
+    RecordBatches,
+    scan_batches,
+)
 from kcore.wire.records import MAX_BYTES, Records, decode_records
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer  # collections.abc.Buffer, from Python 3.12 on.
-
-OTHER_MAGIC: Final = "a record batch whose magic is not 2"  # The kernel's error.
-MAGIC_PLACE: Final = 16  # Bytes of a batch before its magic.
 
 
 def scan_log(
@@ -61,7 +66,7 @@ def scan_log(
 
 def _is_torn_at_its_magic(data: memoryview, start: int) -> bool:
     """True if the data ends behind the magic of a message, so that `is_message` cannot recognise it."""
-    if len(data) - start != MAGIC_PLACE + 1 or data[start + MAGIC_PLACE] > NEWEST_MAGIC:
+    if len(data) - start != MAGIC_AT + 1 or data[start + MAGIC_AT] > NEWEST_MAGIC:
         return False
     return int.from_bytes(data[start + 8 : start + LENGTH_END], signed=True) >= LEAST_SIZE
 
@@ -76,7 +81,7 @@ def _messages(data: memoryview, start: int, limit: int, check_crc: bool) -> Reco
 def _believable_end(data: memoryview, position: int) -> int | None:
     """The end of the batch by its stated length; None if the bytes end earlier, or the batch has no magic."""
     end = position + LENGTH_END + int.from_bytes(data[position + 8 : position + LENGTH_END], signed=True)
-    return end if position + MAGIC_PLACE < end <= len(data) else None
+    return end if position + MAGIC_AT < end <= len(data) else None
 
 
 def _joined(parts: Sequence[RecordBatches]) -> RecordBatches:

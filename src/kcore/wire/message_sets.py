@@ -23,7 +23,9 @@ from kcore.wire.record_batch import (
     CODEC_MASK,
     LENGTH_END,
     LOG_APPEND_TIME,
+    MAGIC_AT,
     NO_TIMESTAMP,
+    TORN,
     RecordBatches,
     check_count,
 )
@@ -35,11 +37,10 @@ if TYPE_CHECKING:
 
 UNKNOWN_COUNT: Final = -1  # The count of a wrapper that has not been decompressed.
 NEWEST_MAGIC: Final = 1  # The newest format that this module reads.
-TORN: Final = "a torn record batch"
 _HEAD: Final = Struct(">qiIbb")  # Offset, size, CRC, magic, attributes.
 _INT32: Final = Struct(">i")
 _INT64: Final = Struct(">q")
-_CRC_AT, _MAGIC_AT = 12, 16  # Places in a message; the CRC covers the bytes from the magic on.
+_CRC_AT: Final = 12  # The place of the CRC in a message; it covers the bytes from the magic on.
 LEAST_SIZE: Final = 14
 _LEAST_SIZES: Final = (LEAST_SIZE, 22)  # Bytes of a message without key and value, by magic, after the size.
 _MOST_ATTRIBUTES: Final = 15
@@ -108,7 +109,7 @@ def scan_message_sets(
 
 
 def _crc_matches(data: memoryview, position: int, message: Message) -> bool:
-    return zlib.crc32(data[position + _MAGIC_AT : message.end]) == message.crc
+    return zlib.crc32(data[position + MAGIC_AT : message.end]) == message.crc
 
 
 def message_at(data: memoryview, position: int) -> Message:
@@ -116,7 +117,7 @@ def message_at(data: memoryview, position: int) -> Message:
     if not is_message(data, position):
         if len(data) - position < _HEAD.size:
             raise DecodeError(TORN, position)
-        raise DecodeError("not a message of magic 0 or 1", position + _MAGIC_AT)
+        raise DecodeError("not a message of magic 0 or 1", position + MAGIC_AT)
     offset, size, crc, magic, attributes = _HEAD.unpack_from(data, position)
     end = position + LENGTH_END + size
     if end > len(data):

@@ -48,7 +48,11 @@ HEADER_END = 61  # Bytes of a batch before its records.
 # A batch's attributes: the codec's number in the lowest bits, then flags.
 CODEC_MASK = 0x07
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+MAGIC_AT = 16  # Place of the magic in a batch, and in a message of magic 0 and 1.
 ATTRIBUTES_AT = 21  # Place of the attributes in a batch, an int16.
+# Two errors of the kernel.
+TORN = "a torn record batch"
+OTHER_MAGIC = "a record batch whose magic is not 2"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

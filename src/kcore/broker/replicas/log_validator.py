@@ -24,12 +24,14 @@ from kcore._ext import records as kernel
 from kcore.broker.replicas.producers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.wire.record_batch import (
+    ATTRIBUTES_AT,
     CODEC_MASK,
     CONTROL,
     DELETE_HORIZON,
     HEADER_END,
     LENGTH_END,
     LOG_APPEND_TIME,
+    MAGIC_AT,
     NO_TIMESTAMP,
     TRANSACTIONAL,
     RecordBatches,
@@ -51,13 +53,11 @@ BUDGET_PER_BYTE: Final = 64
 FEW_BYTES: Final = 2**13  # A compressed batch of at most so many bytes is checked within milliseconds.
 
 _MAGIC: Final = 2
-_MAGIC_END: Final = 17
 _LENGTH: Final = Struct(">i")
 _LENGTH_AT: Final = 8
 _LEAST_LENGTH: Final = 14  # LegacyRecord.RECORD_OVERHEAD_V0
 _INT_MAX: Final = 2**31 - 1
 _ATTRIBUTES: Final = Struct(">h")
-_ATTRIBUTES_AT: Final = 21
 _PRODUCER_ID: Final = Struct(">q")
 _PRODUCER: Final = Struct(">qhi")  # Id, epoch and base sequence.
 _PRODUCER_AT: Final = 43
@@ -163,9 +163,9 @@ def batch_size(data: Bytes, at: int = 0) -> int | None:
     [length] = _LENGTH.unpack_from(data, at + _LENGTH_AT)
     if length < _LEAST_LENGTH:
         raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch has the length {length}, less than {_LEAST_LENGTH}")
-    if left < _MAGIC_END:
+    if left <= MAGIC_AT:
         return None
-    magic = data[at + _MAGIC_END - 1]
+    magic = data[at + MAGIC_AT]
     if magic > _MAGIC:
         raise _refused(Errors.CORRUPT_MESSAGE, f"a record batch of magic {magic}")
     size: int = length + LENGTH_END
@@ -197,8 +197,8 @@ def check_headers(partitions: Sequence[Bytes], version: int) -> list[ApiExceptio
 
 def _is_transactional(data: Bytes) -> bool:
     """Whether the first batch of `data` is transactional."""
-    [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
-    return data[_MAGIC_END - 1] == _MAGIC and bool(attributes & TRANSACTIONAL)
+    [attributes] = _ATTRIBUTES.unpack_from(data, ATTRIBUTES_AT)
+    return data[MAGIC_AT] == _MAGIC and bool(attributes & TRANSACTIONAL)
 
 
 def _look(data: Bytes, version: int) -> ApiException | None:
@@ -207,8 +207,8 @@ def _look(data: Bytes, version: int) -> ApiException | None:
         size = batch_size(data)
         if size is None:
             return _refused(Errors.INVALID_RECORD, f"no record batch for a partition, in version {version}")
-        if data[_MAGIC_END - 1] != _MAGIC:
-            return _refused(Errors.INVALID_RECORD, f"a record batch of magic {data[_MAGIC_END - 1]}")
+        if data[MAGIC_AT] != _MAGIC:
+            return _refused(Errors.INVALID_RECORD, f"a record batch of magic {data[MAGIC_AT]}")
         if version < _FIRST_OF_ZSTD and _codec(data) == _ZSTD:
             return _refused(Errors.UNSUPPORTED_COMPRESSION_TYPE, f"zstd in version {version}")
         if batch_size(data, size) is not None:
@@ -222,7 +222,7 @@ def _look(data: Bytes, version: int) -> ApiException | None:
 
 def _codec(data: Bytes) -> int:
     """The codec of a batch; UnknownServerException for an unknown codec (CompressionType.forId)."""
-    [attributes] = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
+    [attributes] = _ATTRIBUTES.unpack_from(data, ATTRIBUTES_AT)
     codec: int = attributes & CODEC_MASK
     if codec >= len(CODECS):
         raise _refused(Errors.UNKNOWN_SERVER_ERROR, f"Unknown compression type id: {codec}")
@@ -311,7 +311,7 @@ class CheckedRecords(NamedTuple):
 def may_take_long(data: Bytes) -> bool:
     """Whether checking the batch may take long: it is compressed and not small."""
     size = len(data)
-    return size > FEW_BYTES and bool(data[_ATTRIBUTES_AT + 1] & CODEC_MASK)
+    return size > FEW_BYTES and bool(data[ATTRIBUTES_AT + 1] & CODEC_MASK)
 
 
 def precheck_records(data: Bytes, config: LogConfig, date_ms: int) -> CheckedRecords:

@@ -21,12 +21,11 @@ from kcore.errors import StorageError
 from kcore.raft.log.batches import CRC_END, HEADER, LEAST_LENGTH, MAGIC
 from kcore.storage.files import OS, FileSystem, is_there, opened, remove, sync_file, sync_folder, write_all
 from kcore.storage.log.segment import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Segment, base_offset_of, beside
-from kcore.wire.record_batch import HEADER_END, LENGTH_END, crc32c, missing_offsets
+from kcore.wire.record_batch import HEADER_END, LENGTH_END, MAGIC_AT, crc32c, missing_offsets
 
 logger = logging.getLogger(__name__)
 ASIDE: Final = ".aside"  # The suffix of renamed files, which hold the batches after a hole.
 _WINDOW: Final = 1 << 20  # Bytes per step of a search for batches.
-_MAGIC_AT: Final = CRC_END - 5  # The position of the magic in a batch.
 _COPIED: Final = 8 << 20  # Bytes per step of a copy.
 REMEDY: Final = "restore the file, or start with --set-aside, which renames what follows and goes on before it"
 
@@ -58,7 +57,7 @@ def whole_batches(data: bytes | mmap, begin: int = 0) -> Iterator[tuple[int, int
     at, size = begin, len(data)
     while at + HEADER_END <= size:
         window = np.frombuffer(data[at : at + _WINDOW + HEADER_END], np.uint8)
-        for place in np.flatnonzero(window[_MAGIC_AT : len(window) - (HEADER_END - _MAGIC_AT)] == MAGIC).tolist():
+        for place in np.flatnonzero(window[MAGIC_AT : len(window) - (HEADER_END - MAGIC_AT)] == MAGIC).tolist():
             if at + place < begin:
                 continue  # The position is inside the batch that was found last.
             found = _whole_at(data, at + place)

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from kcore.errors import DecodeError
-from kcore.wire.log_formats import MAGIC_PLACE, OTHER_MAGIC
 from kcore.wire.message_sets import is_message
+from kcore.wire.record_batch import MAGIC_AT, OTHER_MAGIC
 
 HEAD_BYTES: Final = 4096  # The first bytes of a file that are enough to recognise it.
 _DUMP: Final = 'kcore reads the tree as text ("ZooKeeper dumps" in docs/guides/files.md)'
@@ -31,12 +31,12 @@ def foreign_kind(head: bytes) -> str | None:
     """Describes a file that is no metadata log and no snapshot, by its first bytes; None for other files."""
     if (kind := file_of_zookeeper(head)) is not None:
         return kind
-    return _OLD.format(head[MAGIC_PLACE]) if is_message(head) else None
+    return _OLD.format(head[MAGIC_AT]) if is_message(head) else None
 
 
 def explained(error: DecodeError, data: mmap | memoryview | bytes) -> DecodeError:
     """Returns `error`, from reading record batches, or an error that names unused space if that is the cause."""
-    begin = error.offset - MAGIC_PLACE
+    begin = error.offset - MAGIC_AT
     if error.message == OTHER_MAGIC and begin >= 0 and is_unused(data, begin):
         return DecodeError(f"{len(data) - begin:,} zeros at the end, {_UNUSED}", begin)
     return error
