@@ -52,10 +52,10 @@ def test_long_tests_are_left_out_where_nothing_is_named_and_counted_once(project
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["--all", "-n", "1"], ["tests/test_two.py"], ["-k", "test_"]),
+        *(["--all"], ["tests/test_two.py"], ["-k", "test_"]),
         *(
             pytest.param(each, marks=pytest.mark.long)
-            for each in (["-n", "1", "tests/test_two.py"], ["-m", "not slow"])
+            for each in (["--all", "-n", "1"], ["-n", "1", "tests/test_two.py"], ["-m", "not slow"])
         ),
     ],
     ids=" ".join,

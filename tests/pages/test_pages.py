@@ -32,6 +32,7 @@ WITH_SPARK = [
 ]
 WITH_PYTHON = [page for page in PAGES if python_of(page.read_text(encoding="utf-8")) and page not in WITH_SPARK]
 WITH_TRANSCRIPTS = [page for page in PAGES if [*transcripts_of(page.read_text(encoding="utf-8"))]]
+LONG_TRANSCRIPTS = {"your-cluster.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))
@@ -74,7 +75,11 @@ def run_python(page: Path) -> None:
         check(shown or "", printed.getvalue())
 
 
-@pytest.mark.parametrize("page", WITH_TRANSCRIPTS, ids=names(WITH_TRANSCRIPTS))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long if page.name in LONG_TRANSCRIPTS else ()) for page in WITH_TRANSCRIPTS],
+    ids=names(WITH_TRANSCRIPTS),
+)
 def test_transcripts(page: Path, folder: Path) -> None:
     environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
     for command, shown in transcripts_of(page.read_text(encoding="utf-8")):

@@ -83,6 +83,7 @@ def test_all_steps_replay_the_whole_world() -> None:
     assert run_steps(3, 1_500, steps="none", **SMALL).steps == []
 
 
+@pytest.mark.long
 def test_a_failing_seed_shrinks_and_its_steps_replay_it() -> None:
     whole = run_planted_steps(1, EVENTS, planted=BUG)
     found = shrink(1, EVENTS, run_planted_steps, planted=BUG)

@@ -14,6 +14,8 @@ from kcore.spark.session import start
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.tools.diverge import divergence_row
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:

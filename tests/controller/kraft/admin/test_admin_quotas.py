@@ -164,6 +164,7 @@ def test_a_key_that_is_named_twice_is_refused() -> None:
     assert not decision.records
 
 
+@pytest.mark.long
 def test_fifty_thousand_entities() -> None:
     context = a_context()
     decision = altered(context, *(entry(("user", f"u{k}"), ops=((RATE, 1.0),)) for k in range(50_000)))

@@ -130,7 +130,7 @@ def record_of(entry: dict[str, Any], acl_id: Uuid) -> AccessControlEntryRecord:
 
 
 @pytest.mark.recorded
-@pytest.mark.parametrize("version", ["3.9.1", "4.3.1"])
+@pytest.mark.parametrize("version", [pytest.param("3.9.1", marks=pytest.mark.long), "4.3.1"])
 def test_requests_are_decided_as_kafka_decides_them(version: str) -> None:
     count: Counter[str] = Counter()
     for one in recorded(version):
