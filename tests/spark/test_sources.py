@@ -110,6 +110,7 @@ def test_a_flipped_bit_in_another_partition_fails_no_filtered_count(spark: Spark
     assert permissive.where("partition = 0").count() == 60
 
 
+@pytest.mark.long
 def test_files_that_where_excludes_are_no_tasks(spark: SparkSession, logs: Path) -> None:
     wanted = {"": 3, "partition = 0": 2, "partition = 0 and offset >= 30": 1, "topic like 't%' and offset < 30": 2}
     for where, tasks in wanted.items():
@@ -118,6 +119,7 @@ def test_files_that_where_excludes_are_no_tasks(spark: SparkSession, logs: Path)
     assert spark.read.format("kcore.log").option("where", "topic = 'other'").load(str(logs)).count() == 0
 
 
+@pytest.mark.long
 def test_a_dataframe_can_be_asked_again(spark: SparkSession, logs: Path) -> None:
     """With Spark's own pushdown of filters the second and the third count would be 1."""
     frame = spark.read.format("kcore.log").load(str(logs / "t-0"))
@@ -166,6 +168,7 @@ def test_a_where_that_cannot_be_read(where: str, said: str) -> None:
         LogSource({"path": "x", "where": where})
 
 
+@pytest.mark.long
 def test_permissive_keeps_what_can_be_read_and_says_what_cannot(spark: SparkSession, logs: Path) -> None:
     (logs / "t-0" / f"{30:020}.log").write_bytes(bytes(encoded(30)) + b"torn" * 30)
     frame = spark.read.format("kcore.log").option("mode", "permissive").load(str(logs)).orderBy("partition", "offset")
@@ -182,6 +185,7 @@ def test_permissive_keeps_what_can_be_read_and_says_what_cannot(spark: SparkSess
     assert dropped.count() == len(good) and "_corrupt" not in dropped.columns
 
 
+@pytest.mark.long
 def test_only_the_columns_that_are_asked_for_are_made(spark: SparkSession, logs: Path) -> None:
     source = spark.read.format("kcore.log")
     assert source.option("columns", "offset, value").load(str(logs / "t-0")).orderBy("offset").first() == (0, b"v0")
@@ -230,6 +234,7 @@ def test_globs_and_uris(spark: SparkSession, logs: Path, paths: list[str]) -> No
     assert frame.count() == 80
 
 
+@pytest.mark.long
 def test_paths_that_cannot_be_read(spark: SparkSession, logs: Path) -> None:
     for path, said in (
         ("hdfs://namenode/kafka", "only local files can be read"),
