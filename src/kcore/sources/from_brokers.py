@@ -12,7 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
-from kcore.constants import UNKNOWN_BROKER_EPOCH
+from kcore.constants import KRAFT_VERSION, UNKNOWN_BROKER_EPOCH
 from kcore.errors import DisconnectedError, NetworkError, UnsupportedVersionError
 from kcore.metadata.image.image import ClusterImage
 from kcore.metadata.table.arrays import padded_lists
@@ -108,13 +108,13 @@ async def _metadata(connection: Connection) -> MetadataResponse:
 
 
 async def _features(connection: Connection) -> dict[str, int]:
-    """The finalized feature levels; none in ZooKeeper mode before the migration."""
+    """The finalized feature levels but kraft.version, which is raft's; none in ZooKeeper mode before the migration."""
     answer = await connection.send(
         ApiVersionsRequest(client_software_name="kcore", client_software_version=__version__)
     )
     _check(answer.error_code, "ApiVersions", connection)
     levels = {str(each.name): int(each.max_version_level) for each in answer.finalized_features}
-    return {name: level for name, level in levels.items() if level}
+    return {name: level for name, level in levels.items() if level and name != KRAFT_VERSION}
 
 
 async def _fenced(connection: Connection) -> list[tuple[int, str | None]]:
