@@ -6,12 +6,13 @@ kinds of broker must answer them alike. Under Kafka's controllers broker 3 answe
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from kcore import schema as s
-from kcore.errors import NetworkError
+from kcore.errors import ClusterFileError, NetworkError
 from kcore.net.connect import connect
 from kcore.net.security.client_security import Sasl, Security
 from kcore.net.security.jaas import MODULES
@@ -69,6 +70,7 @@ from kcore.schema.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from kcore.sources.load import load_cluster
 from kcore.types import ZERO_UUID
 from net.authority import Authority, client_tls
 from oracle.kafka_tools import ACLS, CONSOLE_CONSUMER, OLDER_RELEASE, RELEASE, TOPICS
@@ -194,6 +196,25 @@ def test_who_may_make_a_topic_is_decided_by_who_asks(cluster: SecureMixed) -> No
     cluster.allow("alice", "--topic", "alices", "--operation", "Create")
     until(lambda: cluster.try_tool(*creates)[0] == 0, lambda: "alice may not create", within_s=120)
     assert "alices" in cluster.tool(TOPICS, *cluster.user("admin"), "--list")
+
+
+def test_the_brokers_are_a_cluster_to_measure_for_who_may_describe_it(cluster: SecureMixed, tmp_path: Path) -> None:
+    """`--cluster` and `--command-config` of bench, storm, whatif and image; each other client is refused in a line."""
+    of_admin = Path(cluster.user("admin")[-1])
+    live = load_cluster(cluster.bootstrap, command_config=of_admin)
+    assert live.brokers.ids.tolist() == [1, 2, 3] and len(live.partition(TOPIC, 0).isr) == 3
+    assert all(all(live.partition(TOPIC, each).directories) for each in range(3))
+    for text, replaced, refusal in (
+        ('name="admin"', 'name="bob"', "CLUSTER_AUTHORIZATION_FAILED"),
+        (f'password="{PASSWORD}"', 'password="wrong"', "uthentication"),
+        ("=SASL_SSL", "=SASL_PLAINTEXT", "."),
+        ("=SASL_SSL", "=SSL", "."),
+    ):
+        config = tmp_path / "other.properties"
+        config.write_text(of_admin.read_text().replace(text, replaced))
+        with pytest.raises(ClusterFileError, match=refusal) as refused:
+            load_cluster(cluster.bootstrap, command_config=config)
+        assert "\n" not in str(refused.value) and PASSWORD not in str(refused.value)
 
 
 # Requests that both kinds of broker must answer alike.
