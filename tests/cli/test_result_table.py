@@ -89,6 +89,25 @@ def test_a_table_that_cannot_be_read_ends_the_command_before_it_measures(uri: st
 
 
 @pytest.mark.usefixtures("in_a_folder_with_a_plan")
+def test_a_table_that_cannot_be_listed_after_the_run_costs_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a remote store that answered before the run."""
+    listed, answers = ResultTable.runs, [True]
+
+    def runs(self: ResultTable) -> list[str]:
+        if not answers:
+            raise OSError("the token has expired")
+        answers.pop()
+        return listed(self)
+
+    monkeypatch.setattr(ResultTable, "runs", runs)
+    done = kcore("bench", "mine.toml", "--no-spark", "--table", tmp_path / "runs", "--out", tmp_path / "mine")
+    assert done.exit_code == 0 and "Appended to" in done.stdout, done.output
+    assert "the token has expired" in (tmp_path / "mine/report.html").read_text()
+
+
+@pytest.mark.usefixtures("in_a_folder_with_a_plan")
 def test_a_run_that_cannot_be_appended_keeps_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError("No space left on device")

@@ -230,6 +230,22 @@ def test_partitions_share_the_limit_and_leave_the_rest_to_others(folder: Path) -
     assert query.reader.latestOffset({}, ReadAllAvailable()) == query.reader.latestOffset() == everything
 
 
+def test_a_partition_whose_batch_is_larger_than_its_share_does_not_wait_for_ever(folder: Path) -> None:
+    """The other partition has more records than a micro-batch may have, and could always take the limit."""
+    size, others = len(batches(1)[0]), [folder.parent / name for name in ("u-1", "u-2")]
+    for other in others:
+        other.mkdir()
+        (other / f"{0:020}.log").write_bytes(batch(0, [b"v" * 5 * size]) + batch(1))
+    query, start, read = Stream(folder.parent), dict[str, int](), list[dict[str, int]]()
+    for _ in range(5):
+        start = query.reader.latestOffset(start, ReadMaxBytes(3 * size))
+        read.append(start)
+    first, second = map(str, others)
+    assert read[0] == {str(folder): 3}
+    assert read[1] == {str(folder): 3, first: 1} and read[2] == {str(folder): 3, first: 1, second: 1}
+    assert read[4].keys() == {str(folder), first, second} and read[4][str(folder)] > 3
+
+
 def test_a_limited_stream_passes_over_damage(folder: Path) -> None:
     newer = bytearray(batch(124))
     newer[16] = 3

@@ -95,6 +95,42 @@ def test_segments_are_deleted_by_a_thread_after_their_names(tmp_path: Path, dele
     assert in_folder(directory, ".log") == left and not in_folder(directory, ".deleted")
 
 
+@pytest.mark.parametrize("how", ["promote", "set stray"])
+def test_segments_are_deleted_although_their_folder_gets_another_name(tmp_path: Path, deletion: Held, how: str) -> None:
+    """The thread, which deletes a folder meanwhile, knows the segments by their old names."""
+    directory = LogDirectory(tmp_path / "logs", Settings(segment_bytes=100), in_background=True).open()
+    directory.create(Q)
+    directory.delete(Q)
+    log = directory.create_future(P, ID, 0, 100) if how == "promote" else directory.create(P)
+    for offset in range(5):
+        data = building.batch(offset, [b"v" * 50])
+        log.append(data, scan_batches(data))
+    log.raise_start_offset(3)
+    if how == "promote":
+        assert directory.promote(P) is log
+    else:
+        directory.set_stray(P)
+    assert len([*directory.path.glob("*/*.log.deleted")]) == 3
+    deletion.release()
+    directory.close()
+    assert not [*directory.path.glob("*/*.deleted")] and len([*directory.path.glob("*/*.log")]) == 2
+
+
+def test_a_log_of_a_failed_directory_deletes_no_segment(tmp_path: Path) -> None:
+    """A caller that still has the log gets the error of a failed disk."""
+    directory = LogDirectory(tmp_path / "logs", Settings(segment_bytes=100), in_background=True).open()
+    log = directory.create(P)
+    for offset in range(3):
+        data = building.batch(offset, [b"v" * 50])
+        log.append(data, scan_batches(data))
+    directory.fail("the disk is lost")
+    with pytest.raises(exception_of(Errors.KAFKA_STORAGE_ERROR), match="Input/output error"):
+        log.raise_start_offset(2)
+    assert not in_folder(directory, ".deleted") and len(in_folder(directory, ".log")) == 3
+    with pytest.raises(exception_of(Errors.KAFKA_STORAGE_ERROR), match="Input/output error"):
+        directory.assign_topic_id(P, ID)
+
+
 def test_a_start_deletes_segments_whose_deletion_a_crash_interrupted(directory: LogDirectory) -> None:
     directory.create(P)
     directory.close()

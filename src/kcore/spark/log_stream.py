@@ -13,7 +13,7 @@ from kcore.extras import needs
 from kcore.spark.conditions import Condition
 from kcore.spark.file_source import FAILFAST, FileReader
 from kcore.spark.log_source import File, LogReader, LogSource, bytes_of, files_in, folders_in
-from kcore.spark.stream_limit import Backlog, limited
+from kcore.spark.stream_limit import Backlog, limited, still_waiting
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import base_offset_of, map_file
 from kcore.storage.tools.foreign import explained, is_unused
@@ -55,6 +55,7 @@ class LogStreamReader(DataSourceStreamReader):
                 raise StorageError(f"{path}: a stream reads folders: name a partition's folder or a log directory")
         self._reader, self._most_bytes = reader, most_bytes
         self._ends: dict[Path, tuple[int, int]] = {}  # By segment: bytes that were scanned, and the offset after them.
+        self._waiting: list[str] = []  # Partitions of which the last micro-batch reads nothing, because of its limit.
 
     def initialOffset(self) -> Offsets:
         """No record has been read."""
@@ -74,11 +75,12 @@ class LogStreamReader(DataSourceStreamReader):
             return ends
         behind = {folder: end for folder, end in ends.items() if start.get(folder, 0) < end}
         backlogs = {folder: _backlog(Path(folder), start.get(folder, 0), end) for folder, end in behind.items()}
+        admitted = limited(backlogs, limit.max_bytes, self._waiting)
+        self._waiting = still_waiting(backlogs, admitted, self._waiting)
         # A partition that has no new record stays at its offset; a new one that must wait is not in the result.
-        found = {folder: end for folder, end in ends.items() if folder in start} | {
-            folder: end for folder, end in limited(backlogs, limit.max_bytes).items() if end > 0
+        return {folder: end for folder, end in ends.items() if folder in start} | {
+            folder: end for folder, end in admitted.items() if end > 0
         }
-        return found
 
     def _log_ends(self) -> Offsets:
         segments = {folder: segment_files(folder) for path in self._reader.paths for folder in folders_in(path)}

@@ -43,27 +43,48 @@ class Backlog:
                 start = batches.end
         return self.end, used
 
-    def end_of_first(self) -> int:
-        """The offset after the first batch that the stream has not read; `end` without a readable batch."""
+    def first_batch(self) -> tuple[int, int]:
+        """The offset after the first batch that the stream has not read, and the batch's bytes.
+
+        `end` and 0 without a readable batch.
+        """
         for path in self.paths:
             batches = scan_log(map_file(path), check_crc=False, stop=True, skip=True)
             rows = np.flatnonzero(batches.last_offset >= self.first)
             if len(rows):
-                return min(self.end, int(batches.last_offset[rows[0]]) + 1)
-        return self.end
+                return min(self.end, int(batches.last_offset[rows[0]]) + 1), int(batches.size[rows[0]])
+        return self.end, 0
 
 
-def limited(backlogs: Mapping[str, Backlog], most_bytes: int) -> dict[str, int]:
+def limited(backlogs: Mapping[str, Backlog], most_bytes: int, waiting: Sequence[str] = ()) -> dict[str, int]:
     """The end of each partition in the next micro-batch.
 
     All partitions share the limit equally, and a partition with less than its share leaves the rest to the others. If
-    no batch fits, the limit is exceeded by one batch: otherwise the stream would stand still.
+    no batch fits, the limit is exceeded by one batch: otherwise the stream would stand still. `waiting`: partitions
+    that `still_waiting` has found. The first one gets a batch, even if its share is smaller: otherwise other
+    partitions, which always have new records, could take the limit for ever.
     """
     ends: dict[str, int] = {}
-    left = most_bytes
-    for done, name in enumerate(by_size := sorted(backlogs, key=lambda name: backlogs[name].size)):
+    by_size, left = sorted(backlogs, key=lambda name: backlogs[name].size), most_bytes
+    if (longest := next((name for name in waiting if name in backlogs), None)) is not None:
+        backlog = backlogs[longest]
+        ends[longest], used = backlog.end_within(left // len(backlogs))
+        if ends[longest] == backlog.first:
+            ends[longest], used = backlog.first_batch()
+        left = max(0, left - used)
+        by_size.remove(longest)
+    for done, name in enumerate(by_size):
         ends[name], used = backlogs[name].end_within(left // (len(by_size) - done))
         left -= used
-    if backlogs and all(ends[name] == backlogs[name].first for name in by_size):
-        ends[by_size[0]] = backlogs[by_size[0]].end_of_first()
+    if by_size and all(ends[name] == backlogs[name].first for name in ends):
+        ends[by_size[0]] = backlogs[by_size[0]].first_batch()[0]
     return ends
+
+
+def still_waiting(backlogs: Mapping[str, Backlog], ends: Mapping[str, int], waiting: Sequence[str]) -> list[str]:
+    """The partitions of which a micro-batch reads nothing, the one that has waited longest first.
+
+    `ends`: the result of `limited`. `waiting`: the result of this function for the micro-batch before.
+    """
+    found = {name for name, backlog in backlogs.items() if ends[name] == backlog.first}
+    return [*(name for name in waiting if name in found), *(name for name in backlogs if name in found - {*waiting})]

@@ -80,7 +80,11 @@ def earlier_runs(
 def _in_table(table: ResultTable, now: Mapping[str, Any], kind: ResultKind) -> list[EarlierRun | str]:
     """The newest runs of the table on the same machine, and a line for each that cannot be read."""
     found: list[EarlierRun | str] = []
-    for name in reversed(table.runs()[-_MOST_OF_TABLE:]):
+    try:
+        names = table.runs()[-_MOST_OF_TABLE:]
+    except (OSError, pa.ArrowException) as error:  # The credentials for a remote store may end during a long run.
+        return [f"The table {table.uri} is passed over: {error}."]
+    for name in reversed(names):
         if len(found) == MOST_RUNS:
             break
         try:

@@ -5,6 +5,7 @@ writes the entries of a resource updates its copy at once. Elections do not chan
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from kcore.metadata.acl_codes import ALL, DENY, WILDCARD, WILDCARD_PRINCIPAL
@@ -48,6 +49,7 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
         super().__init__()
         self.is_read = False  # Until all entries are read, only super users are allowed anything.
         self._unreadable: set[Resource] = set()
+        self._changes: list[set[Resource]] = []  # One set for each `changes` that has not ended.
 
     @property
     def resources(self) -> set[Resource]:
@@ -56,6 +58,8 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
 
     def update(self, resource: Resource, bindings: Sequence[AclBinding] | None) -> None:
         """Sets all entries of a resource. None: the znode is unreadable, so only super users may use the resource."""
+        for changed in self._changes:
+            changed.add(resource)
         for each in [*self.of_pattern(resource)]:
             self.remove(each, each)
         self._unreadable.discard(resource)
@@ -64,6 +68,16 @@ class ZkAcls(AclsByResource[AclBinding, AclBinding]):
             bindings = [AclBinding(*resource, WILDCARD_PRINCIPAL, WILDCARD, ALL, DENY)]
         for each in bindings:
             self.add(each, each)
+
+    @contextmanager
+    def changes(self) -> Iterator[set[Resource]]:
+        """A set to which each `update` adds its resource until the context ends; the caller may clear the set."""
+        changed = set[Resource]()
+        self._changes.append(changed)
+        try:
+            yield changed
+        finally:
+            self._changes = [each for each in self._changes if each is not changed]
 
     def keep_only(self, resources: Iterable[Resource]) -> None:
         """Removes the entries of all other resources."""

@@ -37,9 +37,10 @@ class AclReader:
         self._acls = acls
 
     async def read_all(self) -> None:
-        resources = await self._resources()
-        await self._read(resources)
-        self._acls.keep_only(resources)
+        with self._acls.changes() as changed:  # By requests, too: the list lacks a resource that one creates meanwhile.
+            resources = await self._resources()
+            await self._read(resources)
+        self._acls.keep_only([*resources, *changed])
         self._acls.is_read = True
 
     async def read_changed(self, notifications: list[Notification]) -> None:

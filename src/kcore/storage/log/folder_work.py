@@ -8,8 +8,12 @@ Source: PartitionMetadataFile (maybeFlush), LogManager.deleteLogs and LocalLog.d
 background threads, too.
 """
 
+import errno
+import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -31,6 +35,7 @@ class FolderWork:
         self._unwritten: dict[Path, Uuid] = {}  # The topic ids that are not durable yet, by folder.
         self._writing = Lock()  # Held while a topic id is written.
         self._failure: BaseException | None = None
+        self._is_abandoned = self._is_closed = False
 
     def topic_id(self, folder: Path) -> Uuid | None:
         """The topic id of the folder that is not durable yet; None if there is none."""
@@ -43,7 +48,7 @@ class FolderWork:
         if self._thread is None:
             self.finish(folder)
         else:
-            self._thread.submit(self.finish, folder).add_done_callback(self._ended)
+            self._later(self.finish, folder)
 
     def finish(self, folder: Path) -> None:
         """Makes the topic id of the folder durable, if it is not yet. Called before each append. OSError."""
@@ -64,16 +69,34 @@ class FolderWork:
         if self._thread is None:
             shutil.rmtree(folder)
         else:
-            self._thread.submit(shutil.rmtree, folder).add_done_callback(self._ended)
+            self._later(shutil.rmtree, folder)
+
+    def moved_to(self, folder: Path) -> None:
+        """Call after a log's folder was renamed to `folder`: deletes segments that waited for the thread."""
+        if self._thread is not None:
+            self._later(delete_discarded, folder)
 
     def _discard(self, path: Path) -> None:
         """Renames a file of a log, so that the log may have a new file of the name, and deletes it in the thread."""
-        assert self._thread is not None
+        self._check_is_used(path)
         renamed = path.with_name(path.name + DISCARDED)
         path.replace(renamed)
-        self._thread.submit(renamed.unlink, missing_ok=True).add_done_callback(self._ended)
+        self._later(_unlink, renamed)
 
-    def _ended(self, work: "Future[None]") -> None:
+    def _later(self, work: Callable[[Path], object], path: Path) -> None:
+        """Does work about a path in the thread; at once after `close`. OSError after `abandon`."""
+        self._check_is_used(path)
+        assert self._thread is not None
+        if self._is_closed:
+            work(path)
+        else:
+            self._thread.submit(work, path).add_done_callback(self._ended)
+
+    def _check_is_used(self, path: Path) -> None:
+        if self._is_abandoned:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    def _ended(self, work: "Future[object]") -> None:
         self._failure = self._failure or (None if work.cancelled() else work.exception())
 
     def check(self) -> None:
@@ -82,12 +105,27 @@ class FolderWork:
             raise self._failure
 
     def abandon(self) -> None:
-        """Begins no more work, because the disk has failed. Does not wait for the disk."""
+        """Begins no more work, because the disk has failed; raises OSError for it. Does not wait for the disk."""
         self._unwritten.clear()
+        self._is_abandoned = True
         if self._thread is not None:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     def close(self) -> None:
-        """Waits until all work is done."""
+        """Waits until all work is done. Later work is done at once."""
+        self._is_closed = True
         if self._thread is not None:
             self._thread.shutdown()
+
+
+def delete_discarded(folder: Path) -> None:
+    """Deletes the rest of a log's segments whose deletion was not done. The folder may be gone."""
+    with suppress(FileNotFoundError):
+        for each in [*folder.iterdir()]:
+            if each.suffix == DISCARDED:
+                _unlink(each)
+
+
+def _unlink(path: Path) -> None:
+    """Deletes a file if it exists."""
+    path.unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from kcore.metadata.topic_names import MAX_FOLDER_NAME, partition_error
 from kcore.protocol_errors import exception_of
 from kcore.storage.checkpoints import OFFSETS, TopicPartition, read_offsets, write_offsets
 from kcore.storage.files import OS, FileSystem, is_there, read_bytes, remove, sync_folder, write_atomically
-from kcore.storage.log.folder_work import DISCARDED, FolderWork
+from kcore.storage.log.folder_work import FolderWork, delete_discarded
 from kcore.storage.log.holes import ASIDE, rename
 from kcore.storage.log.live_log import LiveLog, Settings, disk_failures
 from kcore.storage.log.partition_folder import partition_of, segment_files
@@ -196,6 +196,7 @@ class LogDirectory:
                 stray = self._other_folder(key, STRAY)
                 log.folder.rename(stray)
                 sync_folder(self.path)
+                self._work.moved_to(stray)
             text = "%s-%s in %s is of no replica of this broker: its folder is renamed to %s"
             logger.warning(text, *key, self.path, stray.name)
 
@@ -237,6 +238,8 @@ class LogDirectory:
         log = self.futures[key]
         log.move_to(self._folder(key))
         self.logs[key] = self.futures.pop(key)
+        with disk_failures(self.path):
+            self._work.moved_to(log.folder)
         return log
 
     def set_aside(self, key: TopicPartition) -> None:
@@ -308,12 +311,9 @@ def _tidy(folder: Path) -> None:
 
     Raises StorageError for an unfinished compaction: `.swap` files have records of deleted segments.
     """
-    files = [*folder.iterdir()]
-    if swapped := sorted(each for each in files if each.suffix == SWAP):
+    if swapped := sorted(each for each in folder.iterdir() if each.suffix == SWAP):
         raise StorageError(f"{swapped[0]}: a Kafka broker did not finish this compaction; start it once to do so")
-    for each in files:
-        if each.suffix == DISCARDED:
-            each.unlink()
+    delete_discarded(folder)
 
 
 def topic_id_in(folder: Path) -> Uuid:

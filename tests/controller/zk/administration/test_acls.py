@@ -31,7 +31,7 @@ from kcore.metadata.acl_codes import (
 from kcore.metadata.principal import KafkaPrincipal
 from kcore.metadata.zookeeper import znode_acls
 from kcore.metadata.zookeeper.znode_acls import AclBinding
-from kcore.metadata.zookeeper.znode_operations import MOST_BYTES, WriteNodes
+from kcore.metadata.zookeeper.znode_operations import MOST_BYTES, ReadNodes, WriteNodes
 from kcore.node.zk.acls import (
     ACL_AUTHORIZER,
     AclAuthorizer,
@@ -39,7 +39,8 @@ from kcore.node.zk.acls import (
     ZkAcls,
     acl_authorizer_settings,
 )
-from kcore.node.zk.admin.acls import FAILED, TOO_LARGE, describe_acls
+from kcore.node.zk.admin.acls import FAILED, RESOURCES_AT_ONCE, TOO_LARGE, describe_acls
+from kcore.node.zk.znode_steps import Pause
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -225,6 +226,32 @@ def test_whoever_is_always_faster_wins() -> None:
     [(error, message)] = create(cluster, creation(principal="User:bob"))
     assert error is Errors.UNKNOWN_SERVER_ERROR and "10 attempts" in message
     assert described(cluster) == [(TOPIC, LITERAL, "t", ["User:alice"])]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_entries_that_a_node_reads_during_a_long_request_are_not_replaced_by_older_ones(writes: bool) -> None:
+    """A request for many resources pauses. Another node then removes a right, and a notification tells of it."""
+    cluster, names = secured(), [f"t{number:03}" for number in range(2 * RESOURCES_AT_ONCE)]
+    resource, acls = (TOPIC, LITERAL, names[-1]), cluster.active.acls
+    assert acls is not None
+    if not writes:
+        create(cluster, *map(creation, names))
+    done = [WriteNodes if writes else ReadNodes, Pause]
+
+    def before(effect: object) -> None:
+        """At the first pause after the request has written or read the znodes, the right is gone."""
+        if done and isinstance(effect, done[0]):
+            done.pop(0)
+            if not done:
+                cluster.tree.set_data(znode_acls.resource_path(resource), znode_acls.encode_acls([]))
+                acls.update(resource, ())
+
+    cluster.before = before
+    assert {error for error, _ in create(cluster, *map(creation, names))} == {Errors.NONE}
+    assert not done and not allows(cluster, "alice", READ, TOPIC, names[-1])
+    assert allows(cluster, "alice", READ, TOPIC, names[0])
+    create(cluster, creation(names[-1]))
+    assert allows(cluster, "alice", READ, TOPIC, names[-1]), "the next request finds no change that it must keep"
 
 
 def test_a_resource_has_no_more_entries_than_zookeeper_takes() -> None:

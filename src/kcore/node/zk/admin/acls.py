@@ -224,43 +224,58 @@ def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
 def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> ZnodeSteps[dict[Resource, Outcome]]:
     """Changes the entries of each resource; retries if another node wrote the znode meanwhile (updateResourceAcls)."""
     left, outcomes = [*changes], dict[Resource, Outcome]()
-    for _ in range(MOST_TRIES):
-        if not left:
-            break
-        paths: list[str] = []
-        for place, resource in enumerate(left, 1):
-            yield from pause_after(place, ENTRIES_AT_ONCE)
-            paths.append(resource_path(resource))
-        nodes = yield from read_nodes(paths)
-        operations: list[Operation] = []
-        tried: list[Resource] = []
-        for place, (resource, node) in enumerate(zip(left, nodes, strict=True), 1):
-            yield from pause_after(place, RESOURCES_AT_ONCE)
-            outcome = outcomes[resource] = yield from _changed(resource, node, changes[resource])
-            if outcome.error is Errors.NONE and outcome.after != outcome.before:
-                path = f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
-                note = Create(path, encode_acl_change(resource), sequential=True)
-                operations += [_operation(resource, node, outcome.after), note]
-                tried.append(resource)
-            elif outcome.error is Errors.NONE:
-                acls.update(resource, outcome.after)
-        results = (yield from write_nodes(operations)) if operations else []
-        left = []
-        for place, (resource, result) in enumerate(zip(tried, results[::2], strict=True), 1):
-            yield from pause_after(place, RESOURCES_AT_ONCE)
-            if result is OperationResult.DONE:
-                acls.update(resource, outcomes[resource].after)
-                before, after = {*outcomes[resource].before}, {*outcomes[resource].after}
-                counts = f"{len(after - before)} added, {len(before - after)} removed"
-                yield from log_notice(TextNotice(f"ACLs of {resource_text(resource)} are changed: {counts}"))
-            else:
-                left.append(resource)
+    with acls.changes() as changed:
+        for _ in range(MOST_TRIES):
+            if left:
+                left = yield from _tried(acls, {each: changes[each] for each in left}, outcomes, changed)
     for resource in left:
         outcomes[resource] = outcomes[resource]._replace(
             error=Errors.UNKNOWN_SERVER_ERROR,
             message=f"Other nodes changed these ACLs during each of {MOST_TRIES} attempts.",
         )
     return outcomes
+
+
+def _tried(
+    acls: ZkAcls, changes: Mapping[Resource, Change], outcomes: dict[Resource, Outcome], changed: set[Resource]
+) -> ZnodeSteps[list[Resource]]:
+    """One attempt of `_update`; returns the resources whose znodes another node wrote meanwhile.
+
+    `changed` gets the resources that the node reads again meanwhile, after a notification. Their entries in `acls` may
+    be newer than those of the attempt, so they stay.
+    """
+    paths: list[str] = []
+    for place, resource in enumerate(changes, 1):
+        yield from pause_after(place, ENTRIES_AT_ONCE)
+        paths.append(resource_path(resource))
+    changed.clear()
+    nodes = yield from read_nodes(paths)
+    operations: list[Operation] = []
+    tried: list[Resource] = []
+    for place, (resource, node) in enumerate(zip(changes, nodes, strict=True), 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
+        outcome = outcomes[resource] = yield from _changed(resource, node, changes[resource])
+        if outcome.error is Errors.NONE and outcome.after != outcome.before:
+            path = f"{CHANGES[resource[1]]}/{CHANGE_PREFIX}"
+            note = Create(path, encode_acl_change(resource), sequential=True)
+            operations += [_operation(resource, node, outcome.after), note]
+            tried.append(resource)
+        elif outcome.error is Errors.NONE and resource not in changed:
+            acls.update(resource, outcome.after)
+    changed.clear()
+    results = (yield from write_nodes(operations)) if operations else []
+    left = []
+    for place, (resource, result) in enumerate(zip(tried, results[::2], strict=True), 1):
+        yield from pause_after(place, RESOURCES_AT_ONCE)
+        if result is OperationResult.DONE:
+            if resource not in changed:
+                acls.update(resource, outcomes[resource].after)
+            before, after = {*outcomes[resource].before}, {*outcomes[resource].after}
+            counts = f"{len(after - before)} added, {len(before - after)} removed"
+            yield from log_notice(TextNotice(f"ACLs of {resource_text(resource)} are changed: {counts}"))
+        else:
+            left.append(resource)
+    return left
 
 
 def _changed(resource: Resource, node: Node | None, change: Change) -> ZnodeSteps[Outcome]:
