@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kcore.cli.console import fail, load_before, say, wide_console
+from kcore.cli.measure.result_stores import NO_STORES, STORM, Out, Stores, Table, stores_of
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import bench_options
 from kcore.cli.options.command_config import CommandConfigOption
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from kcore.measure.storm.storm_plan import StormPlan
 
 HERE: Final = "local[*]"  # Spark on this machine.
-STORM: Final = "storm"  # The folder of the storm's results, inside the run's folder.
 # Stands in the page until the storm has ended, so that charts are drawn once.
 _SECTION: Final = "<!-- the storm's section -->"
 
@@ -61,10 +61,10 @@ def command(
     seed: bench_options.Seed = None,
     cluster: bench_options.Cluster = None,
     command_config: CommandConfigOption = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/bench-<time>.")] = None,
+    out: Out = None,
     overwrite: Overwrite = False,
     resume: bench_options.Resume = None,
-    table: bench_options.Table = None,
+    table: Table = None,
     conf: Conf = None,
     archives: Archives = None,
     no_spark: Annotated[bool, typer.Option("--no-spark", help="Run the cells in this process.")] = False,
@@ -90,27 +90,16 @@ def command(
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
-    spark, at = None if no_spark else settings_of(master, conf, archives), _table_at(table)
+    spark = None if no_spark else settings_of(master, conf, archives)
     ending = storm_plan(storm, with_kafka, _is_default(wanted, spark), repeat, seed)
-    done = run(wanted, spark, out, json, overwrite=overwrite, resume=resume, storm=ending, cluster=real, table=at)
+    folder, at = stores_of(out, table, overwrite)
+    done = run(wanted, spark, folder, json, overwrite=overwrite, resume=resume, storm=ending, cluster=real, stores=at)
     raise typer.Exit(done)
 
 
 def _is_default(plan: Plan, spark: SparkSettings | None) -> bool:
     """True for the default plan, unchanged and on this machine."""
     return plan == Plan.of("default") and spark in (None, SparkSettings(HERE, {}))
-
-
-def _table_at(uri: str | None) -> ResultTable | None:
-    """The table of runs, if a URI is given; ends the command with exit code 2 if it cannot be read."""
-    if uri is None:
-        return None
-    try:
-        found = ResultTable(uri)
-        found.check()
-    except (OSError, ValueError) as error:
-        fail(f"--table {uri}: {' '.join(str(error).split())}")
-    return found
 
 
 def list_workloads(as_json: bool) -> None:
@@ -184,11 +173,11 @@ def run(
     resume: Path | None = None,
     storm: "StormPlan | None" = None,
     cluster: PartitionTable | None = None,
-    table: ResultTable | None = None,
+    stores: Stores = NO_STORES,
 ) -> Exit:
     """Runs the plan, prints and writes the results, then runs the storm. Without `spark`, cells run in this process.
 
-    `resume`: the folder of an unfinished run, whose finished cells are not run again. The rows are appended to `table`.
+    `resume`: the folder of an unfinished run, whose finished cells are not run again. `stores` get the results, too.
     """
     console = wide_console(stderr=as_json)
     with closing(_journal(plan, out, overwrite, resume)) as journal:
@@ -213,15 +202,15 @@ def run(
         with kept_whole(directory):
             if overwrite:
                 _forget_storm(directory / STORM)
-            page = _keep(measured, plan, directory, "" if storm is None else _SECTION, table)
+            page = _keep(measured, plan, directory, "" if storm is None else _SECTION, stores.table)
             journal.end(len(plan.cells()))
-        if table is not None:
-            _append(table, measured, plan, console, directory)
+        stores.append(measured, plan.title, directory, console)
         kept, found = "results.parquet, results.jsonl, plan.toml, report.html", results.verdict(rows, plan.cells())
         if storm is not None:
             found = max(found, _end_with(storm, page, directory, load, console, as_json))
             kept += f", {STORM}/"
         console.print(f"Results in {directory}: {kept}", soft_wrap=True)
+        stores.copy(directory, console)
         return found
 
 
@@ -278,17 +267,6 @@ def _keep(table: pa.Table, plan: Plan, directory: Path, section: str, runs_at: R
     page = report.render(table, plan.cells(), directory, section, runs_at)
     result_files.write_text(directory / "report.html", page)
     return page
-
-
-def _append(table: ResultTable, rows: pa.Table, plan: Plan, console: Console, directory: Path) -> None:
-    """Appends the run to the table. A failure ends the command with one line: the folder has the results."""
-    try:
-        run = table.append(rows, plan.title)
-    except (OSError, pa.ArrowException) as error:
-        said = " ".join(str(error).split())
-        say(f"kcore: --table {table.uri}: {said}: the results are in {directory} only", err=True)
-        raise typer.Exit(Exit.INVALID) from None
-    console.print(f"Appended to {escape(table.uri)} as the run {run}", soft_wrap=True)
 
 
 def _end_with(storm: "StormPlan", page: str, directory: Path, load: Load, console: Console, as_json: bool) -> Exit:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import typer
 
 from kcore.cli.console import fail, say, wide_console
+from kcore.cli.measure.result_stores import store_error
 from kcore.cli.options import compare_options
 from kcore.cli.options.compare_options import Options, options_of
 from kcore.cli.pipes import write_text
@@ -132,9 +133,14 @@ def _read(path: Path) -> _Run:
 def _read_run(uri: str, run: Path) -> _Run:
     """The results of a run in a table of runs."""
     try:
-        return _of_bench(Path(f"run {run}"), results.checked(ResultTable(uri).read(str(run))))
+        table, name = ResultTable(uri).read(str(run)), Path(f"run {run}")
+        if not {*table.column_names} >= STORM:
+            return _of_bench(name, results.checked(table))
+        from kcore.measure.storm import compared
+
+        return _of_storm(name, compared.checked(table))
     except (OSError, ValueError, pa.ArrowException) as error:
-        fail(f"--table {uri}: {' '.join(str(error).split())}")
+        fail(store_error("--table", uri, error))
 
 
 def _read_bench(path: Path) -> _Run:
@@ -149,9 +155,14 @@ def _of_bench(path: Path, table: pa.Table) -> _Run:
 
 def _read_storm(path: Path) -> _Run:
     from kcore.measure.storm import compared
+
+    return _of_storm(path, compared.read(path))
+
+
+def _of_storm(path: Path, table: pa.Table) -> _Run:
+    from kcore.measure.storm import compared
     from kcore.measure.storm.report_rows import is_profiled
 
-    table = compared.read(path)
     rows, facts = table.to_pylist(maps_as_pydicts="strict"), result_files.facts_of(table)
     left_out = _reported(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
     return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)

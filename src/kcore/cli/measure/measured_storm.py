@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from rich.console import Console
 from rich.markup import escape
 
@@ -20,6 +21,7 @@ from kcore.measure.report import result_files
 from kcore.measure.report.build import builds_of
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.storm import report_table
 from kcore.measure.storm import run_storm as storms
 from kcore.measure.storm import storm_report as report
@@ -63,18 +65,24 @@ class MeasuredStorm:
         for row in self.rows if as_json else ():
             sys.stdout.write(json.dumps({name: value for name, value in row.items() if name not in BULKY}) + "\n")
 
-    def keep(self, directory: Path, *, is_part: bool = False) -> profile_files.Written:
+    def table(self) -> pa.Table:
+        """The rows, with the facts."""
+        return result_files.with_facts(table_of(self.rows), self.facts)
+
+    def keep(
+        self, directory: Path, *, is_part: bool = False, runs_at: ResultTable | None = None
+    ) -> profile_files.Written:
         """Writes all files of the results; OSError if one cannot be written.
 
-        `is_part`: the folder is inside the results folder of another command.
+        `is_part`: the folder is inside the results folder of another command. `runs_at`: has earlier runs, too.
         """
-        result_files.write(result_files.with_facts(table_of(self.rows), self.facts), directory)
+        result_files.write(self.table(), directory)
         result_files.write_text(directory / "plan.toml", self.plan.to_toml())
         text = json.dumps({"facts": self.facts, "medians": medians(self.rows)}, indent=1)
         result_files.write_text(directory / "medians.json", f"{text}\n")
         found = profile_files.write(self.profiles, directory) if self.plan.profile else profile_files.Written()
         section = profile_page.section(found.rows, found.drawn, found.costs)
-        text = report.render(self.rows, self.facts, self.lacking, directory, section, is_part=is_part)
+        text = report.render(self.rows, self.facts, self.lacking, directory, section, is_part=is_part, runs_at=runs_at)
         result_files.write_text(directory / "report.html", text)
         return found
 

@@ -9,6 +9,7 @@ import typer
 
 from kcore.cli.console import fail, load_before, say, wide_console
 from kcore.cli.measure.measured_storm import measure, print_line
+from kcore.cli.measure.result_stores import NO_STORES, Out, Stores, Table, stores_of
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
@@ -59,8 +60,9 @@ def command(
     command_config: CommandConfigOption = None,
     secure: storm_options.Secure = False,
     secure_with: storm_options.SecureWith = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Results folder; default out/storm-<time>.")] = None,
+    out: Out = None,
     overwrite: Overwrite = False,
+    table: Table = None,
     conf: Conf = None,
     archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
@@ -73,12 +75,13 @@ def command(
     if names:
         raise typer.Exit(list_scenarios())
     sizes = Sizes(brokers, partitions, lost_replicas, partitions_per_topic, replication_factor, racks)
-    plan, table = plan_and_cluster(cluster, command_config, sizes, targets=target or [KAFKA], jvm=jvm, java=java,
+    plan, real = plan_and_cluster(cluster, command_config, sizes, targets=target or [KAFKA], jvm=jvm, java=java,
         properties=properties, scenarios=scenarios, controllers=controllers, heap=heap, seconds=seconds, paired=paired,
         metadata=old_metadata or metadata, heartbeat_s=heartbeat_s, lost_share=lost_share, master=master, seed=seed,
         repeat=repeat, profile=profile, session_timeout_ms=session_timeout, pids=pid,
         secure=_protocol(secure, secure_with))  # fmt: skip
-    raise typer.Exit(run(plan, out, json, _spark(master, conf, archives), overwrite=overwrite, cluster=table))
+    spark, (folder, stores) = _spark(master, conf, archives), stores_of(out, table, overwrite)
+    raise typer.Exit(run(plan, folder, json, spark, overwrite=overwrite, cluster=real, stores=stores))
 
 
 def _spark(master: str, conf: list[str] | None, archives: str | None) -> SparkSettings | None:
@@ -199,6 +202,7 @@ def run(
     *,
     overwrite: bool = False,
     cluster: PartitionTable | None = None,
+    stores: Stores = NO_STORES,
 ) -> Exit:
     """Runs the plan, prints and writes the results. After Ctrl-C or SIGTERM it does so with the finished rows."""
     try:
@@ -221,11 +225,13 @@ def run(
     console = progress if as_json else wide_console()
     storm.show(console, as_json)
     with kept_whole(directory):
-        found = storm.keep(directory)
+        found = storm.keep(directory, runs_at=stores.table)
+    stores.append(storm.table(), "storm", directory, console)
     profile_page.show(console, found.rows)
     for line in (*found.costs, *found.troubles):
         print_line(console, line)
     kept = "results.parquet, results.jsonl, medians.json, plan.toml, report.html"
     kept += f", {profile_files.ROWS}, {profile_files.GRAPHS}" if plan.profile else ""
     console.print(f"Results in {directory}: {kept}", soft_wrap=True)
+    stores.copy(directory, console)
     return storm.exit

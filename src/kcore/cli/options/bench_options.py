@@ -44,14 +44,6 @@ Resume = Annotated[
         "that it lacks.",
     ),
 ]
-Table = Annotated[
-    str | None,
-    typer.Option(
-        metavar="URI",
-        help="Also append the rows to the table of runs at this path or URI, such as s3://BUCKET/DIR: Parquet, with a "
-        "partition for each run.",
-    ),
-]
 Storm = Annotated[
     bool | None,
     typer.Option(

@@ -30,8 +30,8 @@ Table = Annotated[
     str | None,
     typer.Option(
         metavar="URI",
-        help="Compare two runs of this table, to which kcore bench --table has appended them. OLD and NEW are the "
-        "names of the runs, or their beginnings.",
+        help="Compare two runs of this table, to which bench --table or storm --table has appended them. OLD and NEW "
+        "are the names of the runs, or their beginnings.",
     ),
 ]
 Labels = Annotated[str, typer.Option(metavar="OLD,NEW", help="The names of the two runs in tables and on the page.")]

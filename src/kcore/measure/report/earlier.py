@@ -90,6 +90,8 @@ def _in_table(table: ResultTable, now: Mapping[str, Any], kind: ResultKind) -> l
         try:
             rows = table.read(name)
             facts = facts_in(rows.schema)
+            if not set(kind.own) <= set(rows.schema.names):
+                continue  # A table may have the runs of several commands.
             if str(facts.get("when", "")) < str(now.get("when", "")) and is_same_machine(facts, now):
                 found.append(EarlierRun(Path(name), facts, filled(rows, kind.schema, kind.needed)))
         except (OSError, ValueError, pa.ArrowException) as error:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,8 +139,13 @@ def write_table(path: Path, table: pa.Table) -> None:
         pq.write_table(table, part)
 
 
+def is_result(name: str) -> bool:
+    """True for the name of a file that a command writes into a results folder."""
+    return name in RESULT_FILES or any(fnmatchcase(name, pattern) for pattern in _PROFILES)
+
+
 def clear(directory: Path) -> None:
     """Creates the folder, or removes the files of an earlier run from it: a folder never has files of two runs."""
     directory.mkdir(parents=True, exist_ok=True)
-    for name in (*RESULT_FILES, *(path.name for pattern in _PROFILES for path in directory.glob(pattern))):
-        (directory / name).unlink(missing_ok=True)
+    for path in [path for path in directory.iterdir() if is_result(path.name)]:
+        path.unlink(missing_ok=True)

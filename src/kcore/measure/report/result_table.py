@@ -1,62 +1,45 @@
 """A table of many runs at one URI: a folder of Parquet with a partition for each run, as Spark and Hive read it.
 
-Each run is one file, `run=ID/results.parquet`. Its rows are those of the run's results.parquet, with the columns `plan`
-and `started`; its metadata are the run's facts. Rows name their host, and the kcore that measured them.
+Each run is one file, `run=ID/results.parquet`. Its rows are those of the run's results.parquet, with the columns
+`plan`, `started`, `host`, `kcore_sha256` and `kcore_commit`; its metadata are the run's facts.
 """
 
 import re
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kcore.extras import needs
 from kcore.measure.report.result_files import facts_of
+from kcore.measure.report.uri_folder import UriFolder
 from kcore.suggestions import did_you_mean
 
 with needs("report"):
     import pyarrow as pa
     import pyarrow.parquet as pq
-    from pyarrow import fs
 
 FILE: Final = "results.parquet"
 _RUN: Final = "run="
 _NAME: Final = re.compile(r"[\w.-]{1,200}")
-_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for S3.
 _MOST_SHOWN: Final = 5
 
 
 class ResultTable:
-    """The runs that commands have appended at a URI or a path; the URI's scheme is one of `pyarrow.fs`."""
+    """The runs that commands have appended at a URI or a path, as `UriFolder` takes it."""
 
     def __init__(self, uri: str) -> None:
-        """Finds the file system, such as that of file:///DIR, s3://BUCKET/DIR or hdfs://HOST:PORT/DIR.
-
-        Raises ValueError for another scheme, OSError if the file system does not answer.
-        """
-        self.uri = uri
-        parts = urlsplit(uri)
-        try:
-            if parts.scheme and "://" in uri:
-                scheme = _ALIASES.get(parts.scheme, parts.scheme)
-                self._files, self._root = fs.FileSystem.from_uri(parts._replace(scheme=scheme).geturl())
-            else:
-                self._files, self._root = fs.LocalFileSystem(), str(Path(uri).resolve())
-        except pa.ArrowException as error:
-            raise ValueError(_first_line(error)) from None
+        """Raises ValueError or OSError as `UriFolder` does."""
+        self._folder = UriFolder(uri)
+        self.uri = self._folder.uri
 
     def check(self) -> None:
-        """Raises OSError unless the table's folder can be read. Creates it on a local disk."""
-        if self._files.type_name == "local":
-            self._files.create_dir(self._root, recursive=True)
+        """Raises OSError unless the table's folder can be read and written. Creates it on a local disk."""
+        self._folder.check()
         self.runs()
 
     def runs(self) -> list[str]:
         """The names of all runs, the oldest first; none if the folder does not exist."""
-        selector = fs.FileSelector(self._root, allow_not_found=True)
-        names = [each.base_name for each in self._files.get_file_info(selector)]
-        return sorted(name.removeprefix(_RUN) for name in names if name.startswith(_RUN))
+        return sorted(name.removeprefix(_RUN) for name in self._folder.names() if name.startswith(_RUN))
 
     def append(self, table: pa.Table, plan: str) -> str:
         """Adds a run with these rows and facts, and returns its name, which begins with its time and host.
@@ -64,15 +47,17 @@ class ResultTable:
         On a local disk the file appears whole. Raises OSError if it cannot be written.
         """
         facts = facts_of(table)
-        run = _name_of(facts)
-        for name, text in (("plan", plan), ("started", facts.get("when"))):
-            table = table.append_column(name, pa.array([text] * len(table), pa.string()))
-        folder = f"{self._root}/{_RUN}{run}"
-        self._files.create_dir(folder, recursive=True)
-        part = f"{folder}/.{FILE}.part" if self._files.type_name == "local" else f"{folder}/{FILE}"
-        pq.write_table(table, part, filesystem=self._files)
+        run, code = _name_of(facts), facts.get("code", {})
+        about = {"plan": plan, "started": facts.get("when"), "host": facts.get("machine", {}).get("host")}
+        about |= {"kcore_sha256": code.get("sha256"), "kcore_commit": code.get("commit")}
+        for name in [name for name in about if name not in table.column_names]:
+            table = table.append_column(name, pa.array([about[name]] * len(table), pa.string()))
+        files, folder = self._folder.files, f"{self._folder.path}/{_RUN}{run}"
+        files.create_dir(folder, recursive=True)
+        part = f"{folder}/{FILE}" if self._folder.local is None else f"{folder}/.{FILE}.part"
+        pq.write_table(table, part, filesystem=files)
         if part != f"{folder}/{FILE}":
-            self._files.move(part, f"{folder}/{FILE}")
+            files.move(part, f"{folder}/{FILE}")
         return run
 
     def read(self, run: str) -> pa.Table:
@@ -81,7 +66,7 @@ class ResultTable:
         Raises ValueError for an unknown run, OSError if it cannot be read.
         """
         name = self._whole_name(run)
-        return pq.ParquetFile(self._files.open_input_file(f"{self._root}/{_RUN}{name}/{FILE}")).read()
+        return pq.ParquetFile(self._folder.files.open_input_file(f"{self._folder.path}/{_RUN}{name}/{FILE}")).read()
 
     def _whole_name(self, run: str) -> str:
         runs = self.runs()
@@ -99,7 +84,3 @@ def _name_of(facts: dict[str, Any]) -> str:
     when = datetime.fromisoformat(str(facts["when"])).strftime("%Y%m%dT%H%M%SZ")
     host = "".join(_NAME.findall(str(facts.get("machine", {}).get("host", ""))))
     return f"{when}-{host or 'host'}-{uuid4().hex[:8]}"
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -88,10 +88,17 @@ class ScenarioFigure:
 def read(path: Path) -> pa.Table:
     """Reads a folder of results, one of its files, or the output of --json; ValueError or OSError for other input."""
     try:
-        table = result_files.filled(
-            result_files.read_results(result_files.results_file(path), table_of), ROW_SCHEMA, NEEDED
-        )
+        table = result_files.read_results(result_files.results_file(path), table_of)
     except (AttributeError, TypeError, ValueError) as error:  # Also from `table_of`, for rows of other commands.
+        raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
+    return checked(table)
+
+
+def checked(table: pa.Table) -> pa.Table:
+    """The table in ROW_SCHEMA; ValueError if it does not have the results of `kcore storm`."""
+    try:
+        table = result_files.filled(table, ROW_SCHEMA, NEEDED)
+    except ValueError as error:
         raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
     for number, row in enumerate(table.to_pylist()):
         if lacking := [name for name in NEEDED if name != "error" and row[name] is None]:

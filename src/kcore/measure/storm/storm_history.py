@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kcore.measure.report.earlier import EarlierRun, ResultKind, earlier_runs
 from kcore.measure.report.figure_history import Figures, history_section
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.report.units import duration
 from kcore.measure.storm.report_rows import KEY, ROW_SCHEMA, Row, is_profiled, repetitions, works
 
@@ -22,15 +23,21 @@ _ABOUT: Final = (
 )
 
 
-def section(directory: Path | None, facts: Mapping[str, Any], rows: Sequence[Row], is_part: bool) -> str:
-    """The section on earlier runs in the page of these rows; empty without earlier runs.
+def section(
+    directory: Path | None,
+    facts: Mapping[str, Any],
+    rows: Sequence[Row],
+    is_part: bool,
+    runs_at: ResultTable | None = None,
+) -> str:
+    """The section on earlier runs in the page of these rows, also those of the table `runs_at`; empty without any.
 
     `is_part`: `directory` is a subfolder of another command's run; earlier runs have a subfolder of the same name.
     """
     kind = _KIND
     if directory is not None and is_part:
         directory, kind = directory.parent, replace(kind, file=f"{directory.name}/{kind.file}")
-    earlier = earlier_runs(directory, facts, kind)
+    earlier = earlier_runs(directory, facts, kind, runs_at)
     profiled = is_profiled(rows)
     return history_section(
         _HEAD, _works(rows), earlier, lambda run: _read(run, profiled), lambda ms: duration(ms * _NS), _ABOUT

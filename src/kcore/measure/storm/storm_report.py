@@ -21,6 +21,7 @@ from kcore.measure.report.report_page import (
     page,
     paragraphs,
 )
+from kcore.measure.report.result_table import ResultTable
 from kcore.measure.report.units import duration
 from kcore.measure.storm import answer
 from kcore.measure.storm import storm_history as history
@@ -87,8 +88,11 @@ def render(
     profile: str = "",
     *,
     is_part: bool = False,
+    runs_at: ResultTable | None = None,
 ) -> str:
-    """The page of a run; `missing`: planned scenarios that did not run; earlier runs are in folders beside `directory`.
+    """The page of a run; `missing`: planned scenarios that did not run.
+
+    Earlier runs are in folders beside `directory`, and in the table `runs_at`.
 
     `profile`: the section on a profile; `is_part`: the storm is a part of a run whose folder contains `directory`.
     """
@@ -97,7 +101,7 @@ def render(
     builds = builds_of(rows, "target")
     is_kcore = KCORE_KRAFT in targets or any(build.build == KCORE_KRAFT for build in builds.values())
     notes = (*NOTES, *(OF_KCORE if is_kcore else ()))
-    past = history.section(directory, facts, rows, is_part)
+    past = history.section(directory, facts, rows, is_part, runs_at)
     scenarios = list(dict.fromkeys(row["scenario"] for row in together))
     curves = _curve(together)
     later = [name for name, text in (("profile", profile), ("history", past)) if text]
