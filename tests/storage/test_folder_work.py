@@ -72,7 +72,10 @@ def in_folder(directory: LogDirectory, suffix: str) -> list[str]:
 
 @pytest.mark.parametrize("how", ["raise the start", "truncate fully"])
 def test_segments_are_deleted_by_a_thread_after_their_names(tmp_path: Path, deletion: Held, how: str) -> None:
-    """The thread deletes a folder meanwhile. A large segment takes long, and the event loop must not wait."""
+    """With their producer snapshots. The thread deletes a folder meanwhile.
+
+    A large segment takes long, and the event loop must not wait.
+    """
     directory = LogDirectory(tmp_path / "logs", Settings(segment_bytes=100), in_background=True).open()
     for key in (P, Q):
         directory.create(key)
@@ -82,13 +85,15 @@ def test_segments_are_deleted_by_a_thread_after_their_names(tmp_path: Path, dele
         data = building.batch(offset, [b"v" * 50])
         log.append(data, scan_batches(data))
     before = in_folder(directory, ".log")
+    snapshots = [f"{each.removesuffix('.log')}.snapshot" for each in before[1:]]  # One where each segment begins.
+    assert in_folder(directory, ".snapshot") == snapshots
     if how == "raise the start":
         log.raise_start_offset(3)
-        gone, left = before[:3], before[3:]
+        gone, left, left_snapshots = [*before[:3], *snapshots[:2]], before[3:], snapshots[2:]
     else:
         log.truncate_fully_and_start_at(0)
-        gone, left = before, [f"{0:020}.log"]
-    assert in_folder(directory, ".log") == left
+        gone, left, left_snapshots = [*before, *snapshots], [f"{0:020}.log"], []
+    assert in_folder(directory, ".log") == left and in_folder(directory, ".snapshot") == left_snapshots
     assert {f"{each}.deleted" for each in gone} <= {*in_folder(directory, ".deleted")}
     deletion.release()
     directory.close()
@@ -131,10 +136,11 @@ def test_a_log_of_a_failed_directory_deletes_no_segment(tmp_path: Path) -> None:
         directory.assign_topic_id(P, ID)
 
 
-def test_a_start_deletes_segments_whose_deletion_a_crash_interrupted(directory: LogDirectory) -> None:
+def test_a_start_deletes_files_whose_deletion_a_crash_interrupted(directory: LogDirectory) -> None:
     directory.create(P)
     directory.close()
-    (directory.path / str(P) / f"{7:020}.log.deleted").write_bytes(b"x")
+    for kind in ("log", "snapshot"):
+        (directory.path / str(P) / f"{7:020}.{kind}.deleted").write_bytes(b"x")
     again = LogDirectory(directory.path).open()
     assert not in_folder(again, ".deleted") and again.logs[P].end_offset == 0
 

@@ -1,11 +1,11 @@
-"""Work on partitions' folders for which an event loop must not wait: writing topic ids, deleting folders and segments.
+"""Work on partitions' folders for which an event loop must not wait: writing topic ids, deleting folders and files.
 
 A topic id is durable before the first append to its log, so that records never lose their topic (KIP-516). Until then
-the log directory keeps it in memory. A folder or a segment is renamed before it is deleted: a start deletes what is
-left.
+the log directory keeps it in memory. A folder, a segment or a producer snapshot is renamed before it is deleted: a
+start deletes what is left.
 
-Source: PartitionMetadataFile (maybeFlush), LogManager.deleteLogs and LocalLog.deleteSegmentFiles of 3.9.1, which use
-background threads, too.
+Source: PartitionMetadataFile (maybeFlush), LogManager.deleteLogs, LocalLog.deleteSegmentFiles and
+ProducerStateManager.removeAndMarkSnapshotForDeletion of 3.9.1, which use background threads, too.
 """
 
 import errno
@@ -22,7 +22,7 @@ from kcore.storage.files import OS, FileSystem, OsFileSystem
 from kcore.storage.partition_metadata import PARTITION_METADATA, write_partition_metadata
 from kcore.types import Uuid
 
-DISCARDED: Final = ".deleted"  # The suffix of a segment's file that is being deleted (LogFileUtils).
+DISCARDED: Final = ".deleted"  # The suffix of a log's file that is being deleted (LogFileUtils).
 
 
 class FolderWork:
@@ -30,7 +30,7 @@ class FolderWork:
 
     def __init__(self, *, in_background: bool) -> None:
         self._thread: Final = ThreadPoolExecutor(1, "log folders") if in_background else None
-        # The files of logs: with a thread, it deletes segments. A large file takes many milliseconds.
+        # The files of logs: with a thread, it deletes them. A large file takes many milliseconds.
         self.files: Final[FileSystem] = OsFileSystem(self._discard) if in_background else OS
         self._unwritten: dict[Path, Uuid] = {}  # The topic ids that are not durable yet, by folder.
         self._writing = Lock()  # Held while a topic id is written.

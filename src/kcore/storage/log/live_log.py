@@ -47,10 +47,10 @@ class LiveLog(Closing):
     ) -> None:
         """Opens or creates the folder, and truncates an incomplete batch at the end, which a crash may have left.
 
-        A new log begins at `start_offset`. `before_append` gets the folder. `files`: opens and deletes the segments.
-        Raises KafkaStorageException if the disk fails.
+        A new log begins at `start_offset`. `before_append` gets the folder. `files`: opens segments, and deletes
+        segments and producer snapshots. Raises KafkaStorageException if the disk fails.
         """
-        self.folder, self._before_append = folder, before_append
+        self.folder, self._before_append, self._files = folder, before_append, files
         self.producers = Producers()
         with disk_failures(folder):
             self._log = SegmentedLog(folder, settings or Settings(), start_offset=start_offset, files=files)
@@ -117,7 +117,7 @@ class LiveLog(Closing):
         if is_gone:
             for path in self._snapshots():
                 if int(path.stem) < self._log.first_offset:
-                    path.unlink()
+                    self._files.unlink(path)
         return is_gone
 
     @property
@@ -164,7 +164,7 @@ class LiveLog(Closing):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         with disk_failures(self.folder):
             for path in self._snapshots():
-                path.unlink()
+                self._files.unlink(path)
             self._log.start_anew(offset)
         self.high_watermark = self._start_offset = offset
         self.lowest_cut = -1
@@ -257,7 +257,8 @@ class LiveLog(Closing):
             except StorageError:
                 states = None
             if states is None or int(path.stem) > self.end_offset:
-                path.unlink()  # The snapshot is damaged, or above the log's end, where other batches will follow.
+                # The snapshot is damaged, or above the log's end, where other batches will follow.
+                self._files.unlink(path)
                 continue
             self.producers.restore({each.producer_id: _producer_of(each) for each in states})
             return int(path.stem)

@@ -50,7 +50,7 @@ class LogDirectory:
     def __init__(self, path: Path, settings: Settings | None = None, *, in_background: bool = False) -> None:
         """Does not access the disk; `open` reads the directory.
 
-        `in_background`: a thread writes topic ids and deletes folders and segments. `checkpoint` raises its errors.
+        `in_background`: a thread writes topic ids and deletes folders and files. `checkpoint` raises its errors.
         """
         self.path, self._settings = path, settings or Settings()
         self._work = FolderWork(in_background=in_background)
@@ -307,7 +307,7 @@ def _place_of(path: Path) -> tuple[int, int]:
 
 
 def _tidy(folder: Path) -> None:
-    """Deletes the rest of segments whose deletion a crash interrupted (LogLoader).
+    """Deletes the files of logs whose deletion a crash interrupted (LogLoader).
 
     Raises StorageError for an unfinished compaction: `.swap` files have records of deleted segments.
     """
