@@ -2,10 +2,18 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kcore.measure.bench import job
+from kcore.measure.bench.bench_plan import Plan
 from kcore.measure.bench.compare import remarks_on
 from kcore.measure.report.host_speeds import about_the_hosts, as_fact, calibration_ns
+from kcore.measure.report.result_files import facts_of
+from kcore.measure.workloads.run_cell import failed_row
+from kcore.measure.workloads.workload_rows import ROW_SCHEMA
+from kcore.spark.failures import LOST
+from kcore.spark.place import batch_of
 
 EVEN = [10_000_000] * 11
 
@@ -43,3 +51,24 @@ def test_the_times_of_a_host_s_processes_are_one_fact() -> None:
 def test_the_cell_is_timed_several_times() -> None:
     times_ns = calibration_ns()
     assert len(times_ns) == 11 and min(times_ns) > 0
+
+
+PLAN = {"workload": [{"name": "election", "partitions": [500, 900], "brokers": [7], "repeat": 1}]}
+
+
+@pytest.mark.parametrize(("errors", "count"), [(["slow", "wrong"], 2), (["slow", f"{LOST}: 1"], 1), (["slow"], 1)])
+def test_a_cluster_without_executors_is_not_timed_again(
+    errors: list[str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the run was interrupted or has lost executors, a job might wait for ever."""
+
+    class Runner:
+        def run(self, cells: Any, *_: object) -> pa.Table:
+            failed = [batch_of([failed_row(cell, error)]) for cell, error in zip(cells, errors, strict=False)]
+            return pa.Table.from_batches(failed, ROW_SCHEMA)
+
+    monkeypatch.setattr(job, "_runner", lambda spark: Runner())
+    monkeypatch.setattr(job, "_how", lambda plan, spark: {})
+    monkeypatch.setattr(job, "_calibrated", lambda spark: [("a", [1])])
+    table = job.run(Plan.of(PLAN))
+    assert facts_of(table)["hosts"] == [{"host": "a", "calibration_ns": [1] * count}]

@@ -16,6 +16,7 @@ from kcore.measure.report.result_files import facts_of
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.spark import session
+from kcore.spark.calibration import calibrated
 from kcore.spark.progress import Progress
 from kcore.spark.spark_runner import SparkRunner, run_task
 
@@ -50,6 +51,16 @@ def test_spark_and_this_process_compute_the_same(spark: SparkSession):
     assert {row["task"] for row in there} == {0, 1, 2, 3}  # One cell a task.
     [host] = facts_of(table)["hosts"]
     assert host["host"] == socket.gethostname() and len(host["calibration_ns"]) == 2 * 2 * 11  # Before, and after.
+
+
+def test_a_cluster_whose_java_is_gone_is_not_timed() -> None:
+    class Gone:
+        @property
+        def defaultParallelism(self) -> int:
+            raise ConnectionRefusedError("the driver's Java process has ended")
+
+    spark: Any = SimpleNamespace(sparkContext=Gone())
+    assert calibrated(spark) == []
 
 
 def test_a_worker_with_other_code_than_the_driver_measures_nothing():

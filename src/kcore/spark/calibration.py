@@ -20,10 +20,10 @@ def calibrated(spark: SparkSession) -> list[tuple[str, list[int]]]:
     Spark gives each idle executor a task before any gets a second one. Empty if the job fails: a run goes on without.
     """
     context = spark.sparkContext
-    tasks = max(context.defaultParallelism, executors(context))
     try:
+        tasks = max(context.defaultParallelism, executors(context))
         found: list[Any] = context.parallelize(range(tasks), tasks).map(_on_this_host).collect()
-    except (PySparkException, Py4JError):
+    except (PySparkException, Py4JError, OSError):  # OSError: the driver's Java process has ended.
         return []
     return found
 

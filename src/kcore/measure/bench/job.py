@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kcore.errors import ClusterFileError
 from kcore.measure.bench.bench_plan import Plan
-from kcore.measure.bench.bench_results import in_order, missing
+from kcore.measure.bench.bench_results import failures, in_order, missing
 from kcore.measure.bench.cell_journal import CellJournal
 from kcore.measure.report.host_speeds import as_fact
 from kcore.measure.report.machine import Load, described_jvm, facts
@@ -19,6 +19,7 @@ from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.sources.load import load_cluster
+from kcore.spark.failures import is_spark_at_fault
 from kcore.spark.finished_cells import OnCell, ignored
 from kcore.spark.local_runner import LocalRunner
 from kcore.spark.progress import OnProgress, Progress, silent
@@ -56,7 +57,9 @@ def run(
         cluster = read_cluster(wanted.cluster)
     before, times = Load.now(), _calibrated(spark)
     table = _all_rows(_runner(spark), wanted, cluster, on_progress, journal)
-    hosts = {"hosts": as_fact([*times, *_calibrated(spark)])} if times else {}
+    if times and _is_measured(table, wanted):
+        times = [*times, *_calibrated(spark)]
+    hosts = {"hosts": as_fact(times)} if times else {}
     return with_facts(_with_commit(in_order(table), own_code()), facts(before) | _how(wanted, spark) | hosts)
 
 
@@ -67,6 +70,12 @@ def _calibrated(spark: "SparkSession | None") -> list[tuple[str, list[int]]]:
     from kcore.spark.calibration import calibrated
 
     return calibrated(spark)
+
+
+def _is_measured(table: pa.Table, plan: Plan) -> bool:
+    """False if the run was interrupted or has lost executors: a calibration could wait for an executor for ever."""
+    rows = table.to_pylist()
+    return not missing(rows, plan.cells()) and not any(is_spark_at_fault(row["error"]) for row in failures(rows))
 
 
 def _all_rows(
