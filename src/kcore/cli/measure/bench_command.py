@@ -90,9 +90,8 @@ def command(
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
-    spark = None if no_spark else settings_of(master, conf, archives)
+    spark, (folder, at) = None if no_spark else settings_of(master, conf, archives), stores_of(out, table, overwrite)
     ending = storm_plan(storm, with_kafka, _is_default(wanted, spark), repeat, seed)
-    folder, at = stores_of(out, table, overwrite)
     done = run(wanted, spark, folder, json, overwrite=overwrite, resume=resume, storm=ending, cluster=real, stores=at)
     raise typer.Exit(done)
 

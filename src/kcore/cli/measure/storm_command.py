@@ -61,13 +61,11 @@ def command(
     secure: storm_options.Secure = False,
     secure_with: storm_options.SecureWith = None,
     out: Out = None,
-    overwrite: Overwrite = False,
-    table: Table = None,
-    conf: Conf = None,
-    archives: Archives = None,
+    overwrite: Overwrite = False, table: Table = None,
+    conf: Conf = None, archives: Archives = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     names: storm_options.Names = False,
-) -> None:
+) -> None:  # fmt: skip
     """Load a controller of Kafka or kcore with hollow brokers; report when the last broker has each change.
 
     Exit code: 0 good, 1 a target or a scenario failed, 2 usage, 3 a partial run, or one with an invalid repetition.
