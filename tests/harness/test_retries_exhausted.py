@@ -33,6 +33,7 @@ from kcore.server.zk_node.client_quotas import ZkClientQuotas
 from kcore.server.zk_node.relay import Address, BrokerRelay
 from kcore.spark import pieces
 from kcore.spark.failures import ENDED, LOST
+from kcore.steps import finished
 from kcore.types import Uuid
 from net.loops import story, until
 from server.zookeepers import Client, Zookeeper
@@ -106,7 +107,8 @@ def test_acls_that_others_write_are_refused_after_so_many_lost_writes(count: int
     [result] = response.results
     assert Errors(result.error_code) is (Errors.UNKNOWN_SERVER_ERROR if refused else Errors.NONE)
     assert (b"alice" in made.tree.nodes[path].data) is not refused
-    assert any("alice" in each.principal for each in acls.every()) is not refused
+    every = finished(acls.matching(lambda _: True))
+    assert any("alice" in each.principal for each in every) is not refused
 
 
 @pytest.mark.parametrize("count", [0, QUOTA_TRIES - 1, QUOTA_TRIES])

@@ -330,3 +330,27 @@ def test_every_error_of_zookeeper_has_a_name() -> None:
     assert len(named) > 20
     assert [code for code in named if "unknown" in name_of_error(code)] == []
     assert name_of_error(-999) == "an unknown error (-999)"
+
+
+@story
+async def test_the_znodes_of_many_new_topics_are_created_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has one request, and other work follows it."""
+    client, parts = client_of(Tree()), list[int]()
+    write = client.write
+
+    async def counted(operations: Any, **options: Any) -> Any:
+        parts.append(len(operations))
+        return await write(operations, **options)
+
+    names = [f"t{number}" for number in range(COUNT)]
+    await client.make_path(znodes.TOPICS)
+    await client.write([Create(znodes.topic_path(name)) for name in names])
+    monkeypatch.setattr(client, "write", counted)
+    table = PartitionTable.from_arrays(
+        np.ones((COUNT, 1), np.int32),
+        topics=TopicTable(names),
+        topic_rows=np.arange(COUNT),
+        partition_indexes=[0] * COUNT,
+    )
+    assert (await client.write_states(table, changes_of(range(COUNT), -1), 1)).all()
+    assert parts == [1_000, 1_000, 300]

@@ -5,7 +5,7 @@ AclBindingFilter, ResourcePatternFilter and AclApis.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from kcore.metadata.acl_codes import ANY, CLUSTER, CLUSTER_NAME, LITERAL, MATCH, PREFIXED, WILDCARD
@@ -17,11 +17,13 @@ from kcore.schema.acls import (
     DescribeAclsRequest,
     DescribeAclsResource,
 )
+from kcore.steps import Steps
 
 # The codes to which Kafka gives a name.
 RESOURCE_TYPES, PATTERN_TYPES, OPERATIONS, PERMISSIONS = range(8), range(5), range(16), range(4)
 OPERATIONS_OF_3_9: Final = range(15)  # OPERATIONS without TWO_PHASE_COMMIT, which 4.x adds.
 FOR_FILTERS: Final = "ANY and MATCH are for filters: no entry can have them."
+DESCRIBED_AT_ONCE: Final = 250  # Entries of one step of a description: each takes up to 4 us.
 
 Resource: TypeAlias = tuple[int, int, str]  # Type, pattern type and name.
 AclKey: TypeAlias = tuple[int, int, str, str, str, int, int]  # Resource, principal, host, operation, permission type.
@@ -219,36 +221,22 @@ def matched(acl: Acl) -> DeleteAclsMatchingAcl:
     )
 
 
-class Describing:
-    """Groups entries by resource, in the order of each resource's first entry."""
-
-    def __init__(self) -> None:
-        self._by_resource: dict[Resource, DescribeAclsResource] = {}
-
-    @property
-    def resources(self) -> list[DescribeAclsResource]:
-        """The resources of all added entries, each with its entries."""
-        return [*self._by_resource.values()]
-
-    def add(self, acls: Iterable[Acl]) -> None:
-        """Add entries to their resources."""
-        for acl in acls:
-            key = resource_of(acl)
-            if key not in self._by_resource:
-                self._by_resource[key] = DescribeAclsResource(
-                    resource_type=acl.resource_type,
-                    resource_name=acl.resource_name,
-                    pattern_type=acl.pattern_type,
-                    acls=[],
-                )
-            entry = AclDescription(
-                principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+def described(acls: Sequence[Acl]) -> Steps[list[DescribeAclsResource]]:
+    """The entries grouped by resource, in the order of each resource's first entry; some entries in a step."""
+    by_resource: dict[Resource, DescribeAclsResource] = {}
+    for place, acl in enumerate(acls, 1):
+        if place % DESCRIBED_AT_ONCE == 0:
+            yield
+        key = resource_of(acl)
+        if key not in by_resource:
+            by_resource[key] = DescribeAclsResource(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                acls=[],
             )
-            self._by_resource[key].acls.append(entry)
-
-
-def described(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
-    """Entries grouped by resource, as `Describing` groups them."""
-    describing = Describing()
-    describing.add(acls)
-    return describing.resources
+        entry = AclDescription(
+            principal=acl.principal, host=acl.host, operation=acl.operation, permission_type=acl.permission_type
+        )
+        by_resource[key].acls.append(entry)
+    return [*by_resource.values()]

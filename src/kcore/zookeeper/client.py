@@ -21,6 +21,7 @@ from kcore.metadata.zookeeper.znode_states import (
     partition_paths,
     texts_of,
 )
+from kcore.steps import lists_of
 from kcore.types import Bools, Int32s, Int64s
 from kcore.zookeeper.operations import (
     ANY_VERSION,
@@ -28,6 +29,7 @@ from kcore.zookeeper.operations import (
     CREATE,
     DELETE,
     GET_DATA,
+    MAX_OPERATIONS,
     MAX_TRANSACTION_BYTES,
     NO_NODE,
     NODE_EXISTS,
@@ -288,7 +290,8 @@ class ZookeeperClient:
     async def _create_partitions(self, table: PartitionTable, rows: Int32s, fence: Fence | None) -> None:
         """Creates the parents of new state znodes, where they are missing."""
         topics = np.unique(table.topic_row__p[rows]).tolist()
-        await self.write([Create(znodes.partitions_path(table.topics.names[row])) for row in topics], fence=fence)
+        for some in lists_of(topics, MAX_OPERATIONS):
+            await self.write([Create(znodes.partitions_path(table.topics.names[row])) for row in some], fence=fence)
         nothing = Texts(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
         paths = self._partition_paths(table, rows, "")
         kinds, flags = np.full(len(rows), CREATE, np.uint8), np.zeros(len(rows), np.int32)

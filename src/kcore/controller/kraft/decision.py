@@ -68,21 +68,6 @@ def pause_if_many(count: int) -> Generator[None, None, None]:
         yield
 
 
-class Work:
-    """Counts the work of a decision whose items differ in size, and ends a part once it has enough."""
-
-    def __init__(self, most: int) -> None:
-        """`most`: the work of one part."""
-        self._most, self._done = most, 0
-
-    def add(self, work: int = 1) -> Generator[None, None, None]:
-        """Count the work of the next item; ends the present part if it is full."""
-        self._done += work
-        if self._done >= self._most:
-            self._done = 0
-            yield
-
-
 def encoded(image: ClusterImage, records: Sequence[Records], level: MetadataVersion) -> Iterator[EncodedRecords]:
     """The values of the records, in order and in parts. `image`: the state on which the records were decided."""
     singles: list[bytes] = []

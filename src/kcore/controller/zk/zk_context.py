@@ -6,7 +6,7 @@ ControllerContext of 3.9.1, and KafkaController's fields.
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from kcore.controller.zk.decision import Decision
 from kcore.controller.zk.effects import Send, SendResponse, Steps
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.requests.batch import RequestBatch, add_decision
+from kcore.controller.zk.requests.control_request import ControlRequest
 from kcore.controller.zk.topics.deletion_progress import TopicDeletions
 from kcore.controller.zk.zk_controller import ZkController
 from kcore.controller.zk.zk_controller_config import ControllerConfig
@@ -27,8 +28,12 @@ from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.zookeeper import znodes
 from kcore.node.zk.acls import ZkAcls
 from kcore.node.zk.znode_quotas import ZnodeQuotas
+from kcore.node.zk.znode_steps import Pause, pause_after
 from kcore.schema.structure import Message
 from kcore.types import Int32s, Uuid
+
+LOOKED_UP_AT_ONCE: Final = 250  # Topics of one part that looks for partitions without a leader: each takes some 5 us.
+BUILT_AT_ONCE: Final = 10_000  # Partitions of control requests that one part builds: each takes up to 0.5 us.
 
 
 class Finalized(NamedTuple):
@@ -182,7 +187,11 @@ class ControllerContext:
     def answer_those_led(self) -> Steps[None]:
         """Answers the requests whose topics have leaders now, or whose time-out is over; called after every event."""
         for request_id, awaited in list(self.leaders_awaited.items()):
-            leaderless = {name for name in awaited.names if not self._is_led(name)}
+            leaderless = set()
+            for place, name in enumerate(awaited.names, 1):
+                yield from pause_after(place, LOOKED_UP_AT_ONCE)
+                if not self._is_led(name):
+                    leaderless.add(name)
             if not leaderless or awaited.deadline_ms <= self.now_ms:
                 del self.leaders_awaited[request_id]
                 yield from self.answer(request_id, awaited.response(leaderless))
@@ -208,8 +217,13 @@ class ControllerContext:
         )
 
     def send(self, batch: RequestBatch) -> Steps[None]:
-        """Sends the requests of a batch."""
-        if requests := batch.requests():
+        """Sends the requests of a batch. If they have many partitions, a part builds those of one kind."""
+        requests: list[ControlRequest] = []
+        for some in batch.requests_by_kind():
+            requests += some
+            if sum(each.partitions for each in some) >= BUILT_AT_ONCE:
+                yield Pause()
+        if requests:
             yield Send(requests)
 
     def send_decision(self, decision: Decision) -> Steps[None]:

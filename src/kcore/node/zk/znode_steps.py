@@ -19,9 +19,11 @@ from kcore.metadata.zookeeper.znode_operations import (
     WriteNodes,
 )
 from kcore.node.zk.notices import Notice, TextNotice
+from kcore.steps import Steps, sorting
 
 T = TypeVar("T")
 ZNODES_AT_ONCE: Final = 2_000  # Znodes that one effect reads or writes. An atomic write has one effect.
+SORTED_AT_ONCE: Final = 5_000  # Names that one part sorts: each takes up to 1 us.
 MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
 
 
@@ -61,7 +63,7 @@ def read_node(path: str, *, watch: bool = False) -> ZnodeSteps[Node | None]:
 def read_children(path: str, *, watch: bool = False) -> ZnodeSteps[list[str]]:
     """The names of a znode's children, sorted; empty if the znode does not exist."""
     [children] = yield ReadChildren([path], watch)
-    return sorted(children or [])
+    return (yield from sorted_names(children or []))
 
 
 def write_nodes(operations: Sequence[Operation], *, atomic: bool = False) -> ZnodeSteps[list[OperationResult]]:
@@ -91,6 +93,22 @@ def pause_if_many(count: int, at_once: int) -> ZnodeSteps[None]:
     """Ends a part of long work between two passes over `count` items, if these are `at_once` or more."""
     if count >= at_once:
         yield Pause()
+
+
+def paused(steps: Steps[T]) -> ZnodeSteps[T]:
+    """Runs the steps, with a pause after each; returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        yield Pause()
+
+
+def sorted_names(names: Iterable[str]) -> ZnodeSteps[list[str]]:
+    """As `sorted`; many names are sorted in parts."""
+    return (yield from paused(sorting(names, str, SORTED_AT_ONCE)))
 
 
 def log_notice(notice: Notice) -> ZnodeSteps[None]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from kcore.errors import DecodeError
+from kcore.net.limits.work_in_parts import run_steps
 from kcore.net.request_context import RequestContext
 from kcore.net.versions import api_name
 from kcore.node.authorization import Authorizer
@@ -54,7 +55,7 @@ class SecurityAdmin(NamedTuple):
             case DeleteAclsRequest():
                 return await self.perform(acls.delete_acls(self.acls, request))
             case DescribeAclsRequest():
-                return acls.describe_acls(self.acls, request)
+                return await run_steps(acls.describe_acls(self.acls, request))
             case AlterClientQuotasRequest():
                 return await self.perform(quotas.alter(request))
             case DescribeClientQuotasRequest():

@@ -290,7 +290,8 @@ class ZkControllerRequestHandlers:
                 return await self._refused(context, request, Errors.NOT_CONTROLLER)
             return await self._handled(context, self._event(context, request, is_proxied=is_ours))
         if isinstance(request, DescribeAclsRequest):
-            return describe_acls(None if self._authorizer is None else self._authorizer.acls, request)
+            acls = None if self._authorizer is None else self._authorizer.acls
+            return await run_steps(describe_acls(acls, request))
         if isinstance(request, DescribeLogDirsRequest):
             return DescribeLogDirsResponse(results=[DescribeLogDirsResult(log_dir=NO_LOG_DIR)])
         if type(request) in _EMPTY:

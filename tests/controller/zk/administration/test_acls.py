@@ -49,6 +49,7 @@ from kcore.schema.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
+from kcore.steps import finished
 
 SETTINGS = AclAuthorizerSettings(frozenset({"User:root"}))
 T = "/kafka-acl/Topic/t"
@@ -126,7 +127,7 @@ def described(cluster: Cluster, kind: int = ANY) -> list[tuple[int, int, str, li
         operation=ANY,
         permission_type=ANY,
     )
-    response = describe_acls(cluster.active.acls, request)
+    response = finished(describe_acls(cluster.active.acls, request))
     decoded = kcore.decode("DescribeAclsResponse", 3, kcore.encode(response, 3))
     return [
         (each.resource_type, each.pattern_type, each.resource_name, [acl.principal for acl in each.acls])
@@ -295,7 +296,8 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
     assert create(cluster, creation()) == [(Errors.SECURITY_DISABLED, "No Authorizer is configured.")]
     [found] = admin.ask(cluster, DeleteAclsRequest(filters=[a_filter()])).filter_results
     assert found.error_code == Errors.SECURITY_DISABLED
-    assert describe_acls(None, DescribeAclsRequest()).error_code == Errors.SECURITY_DISABLED  # type: ignore[attr-defined]
+    refusal: Any = finished(describe_acls(None, DescribeAclsRequest()))
+    assert refusal.error_code == Errors.SECURITY_DISABLED
 
 
 def test_who_is_no_controller_says_so_of_every_entry() -> None:

@@ -4,8 +4,12 @@ import pytest
 
 from controller.zk.admin import ask, small
 from controller.zk.administration.test_acls import creation, secured
+from kcore.controller.zk import events, zk_context
+from kcore.controller.zk.effects import Send
 from kcore.java_hash import hash_map_order
 from kcore.metadata.acl_codes import ANY, LITERAL, TOPIC
+from kcore.metadata.zookeeper import znodes
+from kcore.metadata.zookeeper.znode_operations import ReadNodes
 from kcore.node.zk.admin import acls
 from kcore.protocol_errors import Errors
 from kcore.schema import configs
@@ -102,3 +106,65 @@ def test_the_alterations_of_many_users_are_sorted_in_parts() -> None:
     assert [each.user for each in response.results] == NAMES
     assert {each.error_code for each in response.results} == {Errors.RESOURCE_NOT_FOUND}
     assert cluster.pauses >= 2 * MANY // 100 + 3 * MANY // 1_000
+
+
+def test_the_notifications_of_many_users_are_read_in_parts() -> None:
+    """Also the users' quotas, once the controller needs quotas."""
+    cluster = small([1])
+    cluster.active.mutation_rates.is_read = True
+    for name in NAMES:
+        cluster.tree.create_sequential(f"{znodes.CONFIG_CHANGES}/change_", znodes.encode_config_change(f"users/{name}"))
+    cluster.pauses = 0
+    cluster.effects.clear()
+    cluster.run()
+    reads = [each.paths for each in cluster.effects if isinstance(each, ReadNodes)]
+    assert [path for paths in reads[2:] for path in paths] == sorted(f"{znodes.CONFIG}/users/{name}" for name in NAMES)
+    assert cluster.pauses == 2 * MANY // 250, "decoded, and looked up"
+
+
+def test_many_new_topics_of_others_get_leaders_in_parts() -> None:
+    """A part adds 10 topics to the table; decisions and requests are about all topics."""
+    cluster = small([1])
+    for name in NAMES[:300]:
+        cluster.write_topic(name, [2, 3])
+    cluster.pauses = 0
+    cluster.run()
+    assert {cluster.state(name) for name in NAMES[:300]} == {(2, (2, 3), 0)}
+    assert cluster.pauses == 300 // 250 + (300 // 10 - 1), "decoded, and added"
+    assert [(kind, len(partitions)) for kind, _, partitions in cluster.story()] == [
+        ("UpdateMetadata", 300), ("LeaderAndIsr", 300), ("LeaderAndIsr", 300)
+    ]  # fmt: skip
+
+
+def test_new_topics_with_many_partitions_are_created_in_parts() -> None:
+    """Each has as many partitions as a part."""
+    cluster = small([1])
+    topics = [CreatableTopic(name=name, num_partitions=1_000, replication_factor=1) for name in NAMES[:5]]
+    cluster.pauses = 0
+    response = ask(cluster, CreateTopicsRequest(topics=topics, timeout_ms=1_000))
+    assert [(each.error_code, each.num_partitions) for each in response.topics] == [(Errors.NONE, 1_000)] * 5
+    assert cluster.pauses == 5 + 5 + 5 + 4, "placed, encoded, decoded, and added to the table"
+
+
+def test_many_topics_are_searched_for_partitions_without_leaders_in_parts() -> None:
+    cluster = small([1])
+    count = 500
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in NAMES[:count]]
+    cluster.before = lambda effect: pauses.append(cluster.pauses) if isinstance(effect, Send) else None
+    pauses: list[int] = []
+    response = ask(cluster, CreateTopicsRequest(topics=topics, timeout_ms=1_000))
+    assert {each.error_code for each in response.topics} == {Errors.NONE}
+    described = count // 50
+    assert cluster.pauses - pauses[-1] == described + count // 250
+
+
+@pytest.mark.parametrize(("most", "pauses"), [(10_000, 0), (2, 2), (3, 0)])
+def test_large_control_requests_are_built_in_parts(most: int, pauses: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of each kind in a part. The brokers get the same requests."""
+    monkeypatch.setattr(zk_context, "BUILT_AT_ONCE", most)
+    cluster = small([1])
+    cluster.write_topic("new", [1], [1])
+    cluster.pauses = 0
+    cluster.run(events.TopicChange())
+    assert [kind for kind, _, _ in cluster.story()] == ["UpdateMetadata", "LeaderAndIsr"]
+    assert cluster.pauses == pauses

@@ -6,7 +6,7 @@ Source: AclControlManager, AclApis, ClusterMetadataAuthorizer, AclBindingFilter.
 from collections.abc import Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, Work, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, pause_if_many
 from kcore.controller.kraft.departures import ACLS_FAIL_TOGETHER
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, TOO_LARGE, ControllerContext, RequestInfo
 from kcore.metadata.acl_codes import ALLOW, ALTER, DENY, DESCRIBE, LITERAL, PREFIXED
@@ -18,8 +18,8 @@ from kcore.node.acls import (
     OPERATIONS_OF_3_9,
     RESOURCE_TYPES,
     AclKey,
-    Describing,
     Filter,
+    described,
     is_of_a_filter,
     key_of,
     matched,
@@ -43,6 +43,7 @@ from kcore.schema.acls import (
 )
 from kcore.schema.metadata_records_security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from kcore.schema.structure import Message
+from kcore.steps import Work
 from kcore.types import Uuid
 
 ENTRIES_AT_ONCE: Final = 250  # Entries or filters of one part of a decision: an entry takes up to 15 us.
@@ -266,9 +267,4 @@ def on_describe_acls(context: ControllerContext, request: DescribeAclsRequest, i
     if (response := _refused_at_once(context, request, info, DESCRIBE, no_authorizer)) is not None:
         return Decision(response)
     found = yield from _Matching(context.image).entries(Filter(request))
-    describing = Describing()
-    for begin in range(0, len(found), AT_ONCE):
-        if begin:
-            yield
-        describing.add(found[begin : begin + AT_ONCE])
-    return Decision(DescribeAclsResponse(resources=describing.resources))
+    return Decision(DescribeAclsResponse(resources=(yield from described(found))))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Generator, Hashable
 from typing import Final
 
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned, Work
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Versioned
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.java_hash import hash_map_order, hash_map_ordering, string_hash
 from kcore.metadata.acl_codes import ALTER_CONFIGS
@@ -23,6 +23,7 @@ from kcore.schema.quotas import (
     AlterClientQuotasResponseEntryData,
     EntityData,
 )
+from kcore.steps import Work
 
 ENTRIES_AT_ONCE: Final = 250  # Entities of one part of a decision: an entity takes some 20 us.
 _PARTS_OF_AN_ENTRY: Final = 8  # An entity's types and quotas: so many take as long as one more entity.

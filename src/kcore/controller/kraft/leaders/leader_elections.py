@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from kcore.constants import NO_BROKER_ROW
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Work, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.kraft_context import ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
     in_runs,
@@ -39,6 +39,7 @@ from kcore.schema.partitions import (
     ReplicaElectionResult,
     TopicPartitions,
 )
+from kcore.steps import Work
 from kcore.types import Bools, Int16s, Int32s
 
 _ANSWERED_AT_ONCE: Final = 10 * AT_ONCE  # Partitions or topics in one part.

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 import numpy as np
 
 from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW
-from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, Work, pause_if_many
+from kcore.controller.kraft.decision import AT_ONCE, Decision, Steps, pause_if_many
 from kcore.controller.kraft.departures import EARLIER_MOVES
 from kcore.controller.kraft.kraft_context import MOST_RECORDS, ControllerContext, RequestInfo
 from kcore.controller.kraft.leaders.named import (
@@ -44,6 +44,7 @@ from kcore.schema.partitions import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from kcore.steps import Work
 from kcore.types import Int16s, Int32s, Int64s
 
 _CANCELS, _BEGINS = 0, 1

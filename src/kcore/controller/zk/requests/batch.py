@@ -4,6 +4,7 @@ Source: ControllerBrokerRequestBatch of 3.9.1, which may send a broker several r
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -115,7 +116,12 @@ class RequestBatch:
 
     def requests(self) -> list[ControlRequest]:
         """All requests; UpdateMetadata first, so that brokers know the leaders in LeaderAndIsr (KAFKA-4443)."""
-        return [*self._update_metadata(), *self._leader_and_isr(), *self._stop_replica()]
+        return [*chain.from_iterable(self.requests_by_kind())]
+
+    def requests_by_kind(self) -> Iterator[list[ControlRequest]]:
+        """All requests, those of each kind together; builds a kind when it is the next one."""
+        for kind in (self._update_metadata, self._leader_and_isr, self._stop_replica):
+            yield [*kind()]
 
     def _update_metadata(self) -> Iterator[ControlRequest]:
         """One request for each group of brokers that are sent the same partitions."""

@@ -24,11 +24,15 @@ from kcore.metadata.zookeeper.znode_operations import OperationResult, SetData
 from kcore.metadata.zookeeper.znode_topics import TopicAssignments
 from kcore.metadata.zookeeper.znodes import TopicAssignment
 from kcore.node.zk.inter_broker_protocol import at_least
-from kcore.node.zk.znode_steps import pass_over, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import Pause, pass_over, pause_after, read_nodes, write_nodes
+from kcore.steps import lists_of
 from kcore.types import ZERO_UUID, Bools, Int32s
 
 logger = logging.getLogger(__name__)
 MOST_NAMES: Final = 5  # The most topics that one line of the log names.
+ADDED_AT_ONCE: Final = 500  # Partitions of new topics that one part adds to the table: each takes up to 6 us.
+_OF_A_TOPIC: Final = 50  # The work of a topic, in partitions.
+GIVEN_AT_ONCE: Final = 100  # Topics of one part that encodes them with new ids: a small one takes some 50 us.
 
 
 def arrays_of(topics: TopicAssignments, brokers: BrokerTable) -> dict[str, Any]:
@@ -72,14 +76,18 @@ def know_brokers(table: PartitionTable, *ids: Int32s) -> None:
     name_brokers(table.brokers, np.unique(np.concatenate(ids)).tolist())
 
 
-def add_topics(table: PartitionTable, topics: Mapping[str, TopicAssignment]) -> list[Int32s]:
-    """Adds topics to the table, with partitions that have no state. Returns the rows of each topic."""
-    added = []
-    for name, topic in topics.items():
-        table.topics.add(name, topic.topic_id or ZERO_UUID)
-        added.append(_placed(table, name, topic.partitions))
-    if added:
-        _take_states(table, np.concatenate(added))
+def add_topics(table: PartitionTable, topics: Mapping[str, TopicAssignment]) -> Steps[list[Int32s]]:
+    """Adds topics to the table in parts, with partitions that have no state. Returns the rows of each topic."""
+    added: list[Int32s] = []
+    for some in lists_of(topics.items(), ADDED_AT_ONCE, lambda item: _OF_A_TOPIC + len(item[1].partitions)):
+        if added:
+            yield Pause()
+        rows = []
+        for name, topic in some:
+            table.topics.add(name, topic.topic_id or ZERO_UUID)
+            rows.append(_placed(table, name, topic.partitions))
+        _take_states(table, np.concatenate(rows))
+        added += rows
     return added
 
 
@@ -144,15 +152,12 @@ def give_topic_ids(context: ControllerContext, names: Iterable[str]) -> Steps[No
     if not without or not at_least(context.config.inter_broker_protocol, "2.8-IV0"):
         return
     given = {name: context.new_uuid() for name in without}
-    outcomes = yield from write_nodes(
-        [
-            SetData(
-                znodes.topic_path(name),
-                znodes.encode_topic(of_topic(context.table, name)._replace(topic_id=given[name])),
-            )
-            for name in without
-        ]
-    )
+    operations = []
+    for place, name in enumerate(without, 1):
+        yield from pause_after(place, GIVEN_AT_ONCE)
+        topic = of_topic(context.table, name)._replace(topic_id=given[name])
+        operations.append(SetData(znodes.topic_path(name), znodes.encode_topic(topic)))
+    outcomes = yield from write_nodes(operations)
     for name, outcome in zip(without, outcomes, strict=True):
         if outcome is OperationResult.DONE:
             topics.set_id(name, given[name])

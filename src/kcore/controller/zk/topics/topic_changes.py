@@ -29,14 +29,21 @@ from kcore.node.zk.znode_steps import (
     log_notice,
     pass_over,
     pause_after,
+    paused,
     read_children,
     read_nodes,
+    sorted_names,
     write_nodes,
 )
+from kcore.steps import Work, lists_of
 from kcore.types import Int32s
 
 MOST_READ: Final = 500  # Changed topic znodes that one event reads.
 TOPICS_AT_ONCE: Final = 1_000  # Topics that one part counts or removes.
+READ_AT_ONCE: Final = 1_000  # New topics whose znodes one effect reads and watches.
+DECODED_AT_ONCE: Final = 250  # New topics of one part that decodes their znodes: a small one takes some 10 us.
+PARTITIONS_AT_ONCE: Final = 500  # Partitions of new topics that one part decodes: each takes up to 4 us.
+CHANGES_AT_ONCE: Final = 250  # Notifications or entities of one part: each takes up to 10 us.
 
 
 def on_topic_change(context: ControllerContext, event: events.TopicChange) -> Steps[None]:
@@ -51,21 +58,33 @@ def on_topic_change(context: ControllerContext, event: events.TopicChange) -> St
             yield from write_nodes([Delete(znodes.delete_topic_path(name)) for name in requested])
         yield from remove_topics(context, gone)
     new = [name for name in names if name not in topics]
-    nodes = yield from read_nodes([znodes.topic_path(name) for name in new], watch=True)
-    found: dict[str, TopicAssignment] = {}
-    errors: list[TableError] = []
-    for name, node in zip(new, nodes, strict=True):
-        try:
-            found |= {} if node is None else {name: read_topic(name, node.data)}
-        except TableError as error:
-            errors.append(error)
-    yield from pass_over(context.passed_over, errors)
-    rows = assignments.add_topics(context.table, found)
+    found = yield from _read_new(context, new)
+    rows = yield from assignments.add_topics(context.table, found)
     yield from assignments.give_topic_ids(context, found)
     if found:
         yield from log_notice(Topics("created", {name: len(each) for name, each in zip(found, rows, strict=True)}))
     if rows:
         yield from _begin(context, np.sort(np.concatenate(rows)))
+
+
+def _read_new(context: ControllerContext, names: Sequence[str]) -> Steps[dict[str, TopicAssignment]]:
+    """The assignments of new topics, whose znodes are watched from now on; logs the errors of unreadable znodes."""
+    found: dict[str, TopicAssignment] = {}
+    errors: list[TableError] = []
+    work = Work(PARTITIONS_AT_ONCE)
+    for some in lists_of(names, READ_AT_ONCE):
+        nodes = yield from read_nodes([znodes.topic_path(name) for name in some], watch=True)
+        for place, (name, node) in enumerate(zip(some, nodes, strict=True), 1):
+            yield from pause_after(place, DECODED_AT_ONCE)
+            if node is None:
+                continue
+            try:
+                found[name] = read_topic(name, node.data)
+                yield from paused(work.add(len(found[name].partitions)))
+            except TableError as error:
+                errors.append(error)
+    yield from pass_over(context.passed_over, errors)
+    return found
 
 
 def sizes_of(context: ControllerContext, names: Iterable[str]) -> Steps[dict[str, int]]:
@@ -170,12 +189,14 @@ def on_config_change(context: ControllerContext, event: events.ConfigChange) -> 
     context.config_changes_seen = {*names}
     nodes = yield from read_nodes(paths)
     entities = set()
-    for path, node in zip(paths, nodes, strict=True):
+    for place, (path, node) in enumerate(zip(paths, nodes, strict=True), 1):
+        yield from pause_after(place, CHANGES_AT_ONCE)
         try:
             entities |= set() if node is None else {znodes.decode_config_change(path, node.data)}
         except TableError as error:
             yield from pass_over(context.passed_over, [error])
-    for entity in sorted(entities):
+    for place, entity in enumerate((yield from sorted_names(entities)), 1):
+        yield from pause_after(place, CHANGES_AT_ONCE)
         kind, _, topic = entity.partition("/")
         if kind == "topics" and topic in context.table.topics:
             yield from on_topic_unclean_enable(context, events.TopicUncleanLeaderElectionEnable(topic))

@@ -41,7 +41,15 @@ from kcore.node.acls import (
 )
 from kcore.node.zk.acls import ZkAcls
 from kcore.node.zk.notices import TextNotice
-from kcore.node.zk.znode_steps import Pause, ZnodeSteps, log_notice, pause_after, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import (
+    Pause,
+    ZnodeSteps,
+    log_notice,
+    pause_after,
+    paused,
+    read_nodes,
+    write_nodes,
+)
 from kcore.protocol_errors import Errors
 from kcore.schema.acls import (
     AclCreation,
@@ -56,6 +64,7 @@ from kcore.schema.acls import (
     DescribeAclsResponse,
 )
 from kcore.schema.structure import Message
+from kcore.steps import Steps
 
 ENTRIES_AT_ONCE: Final = 250  # Entries or filters of one part: each takes up to 10 us.
 RESOURCES_AT_ONCE: Final = 50  # Resources of one part: each takes up to 50 us.
@@ -149,7 +158,7 @@ def delete_acls(acls: ZkAcls | None, request: DeleteAclsRequest) -> ZnodeSteps[M
         yield from pause_after(place, ENTRIES_AT_ONCE)
         filters.append(Filter(row))
     comparing = _Comparing(filters)
-    for binding in [*acls.every()]:
+    for binding in (yield from paused(acls.matching(lambda _: True))):
         if (
             resource_of(binding) not in resources
             and (yield from comparing.first(binding, Filter.matches_pattern)) is not None
@@ -212,13 +221,14 @@ class _Comparing:
         return tuple(kept)
 
 
-def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Message:
+def describe_acls(acls: ZkAcls | None, request: DescribeAclsRequest) -> Steps[Message]:
     """The matching entries, by resource. Active and standby controllers and brokers all serve this request."""
     if acls is None:
         return DescribeAclsResponse(
             error_code=Errors.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
         )
-    return DescribeAclsResponse(error_message=None, resources=described(filter(Filter(request).matches, acls.every())))
+    resources = yield from described((yield from acls.matching(Filter(request).matches)))
+    return DescribeAclsResponse(error_message=None, resources=resources)
 
 
 def _update(acls: ZkAcls, changes: Mapping[Resource, Change]) -> ZnodeSteps[dict[Resource, Outcome]]:

@@ -26,7 +26,7 @@ from kcore.node.topic_configs import (
 )
 from kcore.node.zk.admin import broker_configs
 from kcore.node.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.node.zk.znode_steps import Pause, ZnodeSteps, pause_after, pause_if_many, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import ZnodeSteps, pause_after, pause_if_many, paused, read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,
@@ -73,14 +73,9 @@ def first_unknown_or_all(configs: dict[str, str]) -> ZnodeSteps[dict[str, str]]:
     """
     if len(configs) <= len(TOPIC_CONFIGS):
         return configs
-    ordering = hash_map_ordering(configs)
-    while True:
-        try:
-            next(ordering)
-        except StopIteration as listed:
-            unknown = next(name for name in listed.value if name not in TOPIC_CONFIGS)
-            return {unknown: configs[unknown]}
-        yield Pause()
+    names = yield from paused(hash_map_ordering(configs))
+    unknown = next(name for name in names if name not in TOPIC_CONFIGS)
+    return {unknown: configs[unknown]}
 
 
 def check_resource(resource: IncrementalAlterConfigsRequestAlterConfigsResource, times: int) -> None:
