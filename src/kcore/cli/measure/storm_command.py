@@ -12,7 +12,7 @@ from kcore.cli.measure.measured_storm import measure, print_line
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
-from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, spark_of
 from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import ClusterFileError, PlanError, TargetError
 from kcore.measure.processes.target import KAFKA
@@ -82,7 +82,7 @@ def command(
 
 
 def _spark(master: str, conf: list[str] | None, archives: str | None) -> SparkSettings | None:
-    return settings_of(master, conf, archives) if master else None
+    return spark_of(master, conf, archives)
 
 
 class Sizes(NamedTuple):
