@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "covers(item, ...): a bug, an assumption or a step of tests/citations.toml")
     config.addinivalue_line("markers", LONG)
     config.pluginmanager.register(Leftovers())
-    gc.disable()  # What a collection of tests makes lives to the end: `freeze` enables it.
+    gc.disable()  # The objects of a collection of tests live to the end: `freeze` enables it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # A script's background jobs, and the programs they start.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     runs_all = (is_quick(config) or config.getoption("all")) and not config.option.collectonly

@@ -1,9 +1,10 @@
-"""Makes text of peers and files safe for terminals and logs: escapes characters that could control a terminal.
+"""Makes text of peers and files safe for terminals and logs, and says what is wrong with text that is not JSON.
 
-These are C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators and lone surrogates. Format characters, such as
-those that change the direction of text (U+202E, U+2066), are escaped, too.
+The escaped characters could control a terminal: C0 and C1 controls (ESC, BEL, CSI as U+009B), line separators and lone
+surrogates. Format characters, such as those that change the direction of text (U+202E, U+2066), are escaped, too.
 """
 
+import json
 import re
 from typing import Final
 
@@ -28,6 +29,21 @@ def printable_lines(text: str) -> str:
 def printable_json(text: str) -> str:
     """JSON of the same value, with controls escaped as JSON does it (four hex digits)."""
     return _IN_LINES.sub(_json_escape, text)
+
+
+def json_flaw(error: ValueError | RecursionError) -> str:
+    """The reason for an error of `json.loads`, in words that do not name Python's functions."""
+    if isinstance(error, RecursionError):
+        return "its lists and objects are nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is not UTF-8"
+    if not isinstance(error, json.JSONDecodeError):
+        return str(error)
+    if error.doc.startswith("\ufeff"):
+        return "it begins with a byte order mark: save it as UTF-8 without one"
+    if not error.doc.strip():
+        return "it is empty"
+    return f"{error.msg} (line {error.lineno}, column {error.colno})"
 
 
 def _escape(found: re.Match[str]) -> str:

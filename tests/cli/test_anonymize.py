@@ -74,6 +74,12 @@ def test_a_failed_write_leaves_the_old_file_and_no_new_key(tmp_path: Path) -> No
         assert out.read_text() == "old" and {*tmp_path.iterdir()} == {out, key}
 
 
+def test_a_key_that_is_no_text_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes(b"\xff" * 64)
+    done = kcore("anonymize", DUMP, tmp_path / "out", "--key", tmp_path / "key")
+    assert done.exit_code == 2 and f"{tmp_path / 'key'}: a key is 64 hexadecimal digits" in done.stderr
+
+
 @contextmanager
 def file_size_limit(size: int) -> Iterator[None]:
     """Makes a write beyond `size` bytes fail, as a full disk does."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -105,6 +106,8 @@ bench quorum --seconds nan
 top localhost:1 --once --timeout nan | '--timeout'
 top localhost:1 --once --timeout inf | inf is not a finite number
 top localhost:1 --once --timeout -1 | '--timeout'
+top localhost:0 --once --timeout 0.5
+quorum wait localhost:1 --timeout 0.2 | not ready within 0.2 s
 top localhost:1 --interval nan | '--interval'
 top localhost:1 --interval inf | inf is not a finite number
 quorum wait localhost:1 --timeout nan | '--timeout'
@@ -147,6 +150,17 @@ rivals --repeat 0
 dump dir --metadata --offsets
 dump nope | no such file
 image nope | no such file
+image nope:x | and it is not HOST:PORT
+image junk | give a segment (.log) or a snapshot (.checkpoint)
+image fifo | fifo: a FIFO, not a regular file
+image dir | nor a folder __cluster_metadata-0
+diverge dir dir --conf spark.a=1 | --conf is for Spark, and this command runs without Spark
+whatif junk --archives junk | --archives is for Spark
+sim raft --seeds 1 --conf spark.a=1 | --conf is for Spark
+sim cluster --seeds 1 --conf spark.a=1 | --conf is for Spark
+bench smoke --no-spark --conf spark.a=1 | --conf is for Spark
+decode VoteRequest 0 @ | no file is named
+encode VoteRequest 0 @latin | @latin: not JSON: byte 1 is not UTF-8
 decode ControlledShutdownRequest 0 zzzz | not hex
 decode ControlledShutdownRequest 0 0x001 | odd number
 decode VoteReqest 0 00 | did you mean 'VoteRequest'
@@ -169,6 +183,11 @@ controller kraft run --config server.properties --answer-loop fast | 'compiled',
 quorum serve --id 1 --voters 1@h:1 --answer-loop fast | 'compiled', 'plain'
 quorum serve --id {HUGE} --voters 1@localhost:1 --data nope
 quorum describe --bootstrap-controller nope --status
+quorum describe --bootstrap-controller localhost:1 --status --level 9 | --level 9: give 3.9 or 4.3
+quorum format --id 1 --data q --level 9 | --level 9: give one of 3.9, 4.1
+quorum serve --id 1 --voters 1@localhost:1 --data q --listen localhost:1 --level 9 | --level 9: give
+controller zk --forwarding x | '--forwarding': 'x' is not one of 'released', 'document'
+controller kraft run --config fifo | kcore: fifo: a FIFO, not a regular file
 quorum describe --bootstrap-controller localhost:1 --status --timeout 500
 """
 
@@ -181,6 +200,7 @@ def assert_one_line(done: Result, codes: tuple[int, ...] = (1, 2)) -> None:
     assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
     lines = done.stderr.strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("kcore: "), lines
+    assert "[Errno" not in done.stderr  # "PATH: REASON" replaces Python's form.
     assert done.exit_code in codes
 
 
@@ -192,6 +212,7 @@ def among_odd_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     Path("closed").chmod(0)
     Path("empty").touch()
     Path("junk").write_bytes(bytes(range(256)) * 20)
+    Path("latin").write_bytes(b'"\xe9"')
     os.mkfifo("fifo")
     listener = "localhost:19093"
     Path("server.properties").write_text(
@@ -220,6 +241,43 @@ def test_options_that_there_are_not_and_values_that_are_no_numbers(name: str) ->
 @pytest.mark.parametrize("name", [name for name in NEEDED if name not in ("decode", "encode", "controller zk")])
 def test_arguments_that_are_missing(name: str) -> None:
     assert_one_line(kcore(name), (2,))
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "test"])  # Its arguments go to pytest.
+def test_an_option_with_an_empty_value_is_refused(name: str) -> None:
+    for parameter in loaded(name).params:
+        if parameter.param_type_name == "option" and not parameter.is_flag:
+            done = CliRunner().invoke(app, [*name.split(), parameter.opts[0], ""])
+            assert_one_line(done, (2,))
+            assert parameter.opts[0] in done.stderr and "the value is empty" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["dump ''", "diverge a ''", "compare '' b", "anonymize a ''", "spark archive ''", "storm replay ''"]
+)
+def test_a_path_that_is_empty_is_refused(line: str) -> None:
+    done = CliRunner().invoke(app, shlex.split(line))
+    assert_one_line(done, (2,))
+    assert "the value is empty" in done.stderr
+
+
+def test_an_argument_that_is_no_path_may_be_empty() -> None:
+    done = CliRunner().invoke(app, ["decode", "ApiVersionsRequest", "0", ""])
+    assert (done.exit_code, done.stdout) == (0, "{}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("whatif junk --broker x", "'x' should be a valid integer"),
+        ("whatif junk --broker 1 --broker x", "one of '1', 'x' should be a valid integer"),
+        ("whatif junk --min-isr 0", "'0' should be greater than or equal to 1"),
+    ],
+)
+def test_an_error_about_a_number_shows_the_number(line: str, shown: str) -> None:
+    done = kcore(line)
+    assert_one_line(done, (2,))
+    assert shown in done.stderr
 
 
 @pytest.mark.parametrize("line", WRONG.strip().splitlines())

@@ -302,6 +302,13 @@ def test_what_cannot_be_done(
     assert done.exit_code == exit_code
 
 
+@pytest.mark.parametrize("command", [("dump", ORDERS), ("image", METADATA_43)])
+@pytest.mark.parametrize(("file", "reason"), [("/dev/full", "No space left on device"), ("/dev", "Is a directory")])
+def test_an_arrow_file_that_cannot_be_written_is_named(command: tuple[object, ...], file: str, reason: str):
+    done = kcore(*command, "--arrow", file)
+    assert (done.exit_code, done.stderr) == (2, f"kcore: --arrow {file}: {reason}\n")
+
+
 @pytest.mark.parametrize("records", [b"", None])
 def test_a_replica_of_another_topic_is_no_cluster(records: bytes | None, tmp_path: Path):
     """An empty one would be an empty cluster, one with records a damaged metadata log."""

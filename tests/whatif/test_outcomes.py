@@ -140,7 +140,7 @@ def test_lost_brokers_are_not_elected() -> None:
         ({}, ArgumentError, "nothing is lost"),
         ({"brokers": ["x"]}, ArgumentError, "a whole number, not 'x'"),
         ({"brokers": 3}, ArgumentError, "brokers are a list, not 3"),
-        ({"directories": ["x"]}, ArgumentError, "a log directory is its id"),
+        ({"directories": ["x"]}, ArgumentError, "a log directory is the directory.id of its meta.properties"),
     ],
 )
 def test_a_loss_that_cannot_be(given: dict[str, object], error: type[Exception], text: str) -> None:

@@ -6,10 +6,11 @@ prints one line on stderr and ends with exit code 2.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,8 +24,38 @@ INTERRUPTED: Final = 130  # A shell's exit code for SIGINT: 128 and the number o
 _FAILED: Final = 1
 _USAGE: Final = 2
 _OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+_INPUT: Final = "Input "  # Typer's errors begin so: "Input should be a valid integer, unable to parse ...".
+_VALUE: Final = "Value error, "  # Or so: "Value error, 'x' is not one of 'a', 'b'".
 # The base class of Typer's usage errors, which Typer does not export.
 _UsageError: Final[Any] = typer.BadParameter.__base__
+
+
+class CommandOfValues(TyperCommand):
+    """A command whose options and paths have values: "" is refused, as an unset variable of a shell would give it.
+
+    An error about a value shows the value.
+    """
+
+    paths: Set[str] = frozenset()
+    """The parameters that are paths. An argument that is not a path may be empty, such as a message without bytes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        parameter: Any
+        for parameter in self.get_params(ctx):
+            value = given.get(str(parameter.name))
+            is_checked = parameter.param_type_name == "option" or parameter.name in self.paths
+            if is_checked and (value == "" or (isinstance(value, list | tuple) and "" in value)):
+                raise typer.BadParameter("the value is empty", ctx=ctx, param=parameter)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            value = given.get(str(error.param.name)) if error.param is not None else None
+            error.message = error.message.removeprefix(_VALUE)
+            if value is not None and error.message.startswith(_INPUT):
+                shown = f"one of {', '.join(map(repr, value))}" if isinstance(value, list | tuple) else repr(value)
+                error.message = f"{shown} {error.message.removeprefix(_INPUT).partition(', unable')[0]}"
+            raise
 
 
 class Command(NamedTuple):
@@ -41,8 +72,11 @@ class Command(NamedTuple):
             function = getattr(import_module(f"kcore.cli.{self.module}"), self.function)
         settings = {"allow_extra_args": True, "ignore_unknown_options": True} if self.passes_on else {}
         single = typer.Typer(add_completion=False)
-        single.command(name=name, context_settings=settings)(function)
-        return typer.main.get_command(single)
+        single.command(name=name, cls=CommandOfValues, context_settings=settings)(function)
+        loaded: Any = typer.main.get_command(single)
+        hints = get_type_hints(function)
+        loaded.paths = {each for each in hints if Path in (hints[each], *get_args(hints[each]))}
+        return loaded
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -51,7 +85,7 @@ COMMANDS: Final[dict[str, Command]] = {
     ),
     "bench designs": Command(
         "measure.designs_command",
-        "Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
+        "Measure Kafka's early designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.",
     ),
     "bench quorum": Command(
         "measure.bench_quorum_command",

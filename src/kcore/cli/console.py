@@ -44,8 +44,8 @@ def wide_console(stderr: bool = False) -> Console:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    """Prints lines to stdout, or one line to stderr, with escapes in place of control characters."""
-    typer.echo(printable(text) if err else printable_lines(text), err=err)
+    """Prints lines to stdout, or one line in the style of errors to stderr; escapes replace control characters."""
+    typer.echo(printable(in_one_style(text)) if err else printable_lines(text), err=err)
 
 
 def cell(text: str | None) -> Text:
@@ -63,7 +63,7 @@ def load_before() -> Load:
 
 def fail(message: str) -> NoReturn:
     """Prints the message and ends the command with exit code 2: its arguments or its surroundings are wrong."""
-    say(f"kcore: {in_one_style(message)}", err=True)
+    say(f"kcore: {message}", err=True)
     raise typer.Exit(Exit.USAGE)
 
 

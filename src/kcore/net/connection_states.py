@@ -141,7 +141,7 @@ class _NoHolder:
     may_end, idle_s = True, 0.0
 
     def abort(self) -> None:
-        """Does nothing."""
+        """Does nothing: there is no socket to close."""
 
 
 NO_HOLDER: Final = _NoHolder()

@@ -140,7 +140,7 @@ class ServerParts:
     urgent: Collection[int] = ()  # API keys of requests that begin before others, if there is an adopter.
     throttle: Throttle | None = None  # Throttles clients that exceed their request quota.
     is_node: Callable[[ClientSession], bool] = _everybody  # Whether the client has the rights of a cluster node.
-    identity: tuple[str, int] | None = None  # The cluster's id and the node's, which clients must mean; None: any.
+    identity: tuple[str, int] | None = None  # Clients that name another cluster or node are refused.
     advertised: Callable[[ApiVersionsResponse], ApiVersionsResponse] = (
         _as_it_is  # Changes the first ApiVersions answer.
     )

@@ -1,5 +1,7 @@
 """The leader's side of Fetch (KIP-595): checks in the KIP's order, responses, and fetches that wait for new records.
 
+It serves the metadata log; `broker/replicas/fetching.py` serves the partitions of a broker.
+
 Source: KafkaRaftClient.handleFetchRequest, tryCompleteFetchRequest.
 """
 

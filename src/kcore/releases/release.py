@@ -63,7 +63,7 @@ class Release:
 
     @property
     def log_level(self) -> LogLevel:
-        """The level of the rules for a metadata log."""
+        """The rules of raft that a node of this release follows for its metadata log."""
         return LOG_LEVELS[self.raft_level]
 
     def _level(self, version: str) -> int:

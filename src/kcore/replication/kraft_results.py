@@ -39,7 +39,7 @@ class SparseLists(Comparable):
         return f"<SparseLists of {counted(len(self.places), 'change')}>"
 
     def as_vectors(self, count: int) -> Vectors:
-        """A list for each of `count` changes, null if the change sets none."""
+        """One list for each of `count` changes; null for a change that does not set the field."""
         sizes = np.zeros(count + 1, np.int32)
         sizes[self.places + 1] = np.diff(self.offsets)
         valid = np.zeros(count, np.bool_)

@@ -55,7 +55,7 @@ def _all_allowed(context: RequestContext, request: Message) -> None:
 
 
 def _nothing(connection_id: int) -> None:
-    """Forgets no connection."""
+    """The `forget` of a route that keeps nothing for a connection."""
 
 
 class Route(NamedTuple):

@@ -11,6 +11,7 @@ from kcore.constants import MAX_REPLICAS, NO_BROKER_ROW, NO_RECOVERY_CHANGE
 from kcore.errors import ArgumentError, TableError
 from kcore.metadata.metadata_version import VERSIONS_BY_RELEASE
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.printable import json_flaw
 from kcore.releases.known import ZOOKEEPER_RELEASE
 from kcore.replication.kraft_changes import KraftSettings
 from kcore.replication.kraft_events import isrs_altered
@@ -36,7 +37,7 @@ def parse_reassignment(text: str) -> list[Move]:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"the reassignment is not JSON: {error}") from None
+        raise ArgumentError(f"the reassignment is not JSON: {json_flaw(error)}") from None
     listed = read.get("partitions") if isinstance(read, dict) else None
     if not isinstance(listed, list) or not listed:
         raise ArgumentError(f"a reassignment is JSON of the form {_FORM}")

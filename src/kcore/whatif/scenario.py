@@ -10,6 +10,7 @@ from kcore.errors import ArgumentError, EncodeError, TableError
 from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.directory_table import RESERVED
 from kcore.metadata.table.partition_table import PartitionTable
+from kcore.printable import json_flaw
 from kcore.suggestions import did_you_mean
 from kcore.types import Uuid, is_whole
 
@@ -45,7 +46,7 @@ class Scenario:
         try:
             uuids = tuple(Uuid(each) for each in _listed("directories", directories))
         except EncodeError as error:
-            raise ArgumentError(f"a log directory is its id, as in meta.properties: {error}") from None
+            raise ArgumentError(f"a log directory is the directory.id of its meta.properties: {error}") from None
         if not (ids or texts or uuids):
             raise ArgumentError("nothing is lost: name at least one broker, rack or log directory")
         kinds = {"broker": ids, "rack": texts, "directory": uuids}
@@ -106,7 +107,7 @@ def parse_scenarios(text: str) -> list[Scenario]:
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArgumentError(f"the scenarios are not JSON: {error}") from None
+        raise ArgumentError(f"the scenarios are not JSON: {json_flaw(error)}") from None
     found = read.get("scenarios") if isinstance(read, dict) else None
     if not isinstance(found, list) or not found or len(read) > 1:
         raise ArgumentError('scenarios are JSON of the form {"scenarios": [{"name": "two", "brokers": [1, 2]}]}')

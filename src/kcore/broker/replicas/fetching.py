@@ -1,4 +1,6 @@
-"""Fetch: reads for consumers and followers. Followers' fetch offsets advance the high watermark.
+"""The leader's side of Fetch: answers consumers and followers. Followers' fetch offsets advance the high watermark.
+
+`fetcher.py` has the follower's side; `raft/fetching.py` answers fetches of the metadata log.
 
 Source: ReplicaManager.fetchMessages, KafkaApis.handleFetchRequest and DelayedFetch of 3.9.1. `fetch_sessions.py`
 chooses the partitions that are read and those in the response.

@@ -11,7 +11,7 @@ import typer
 
 from kcore.cli.console import fail, say
 from kcore.cli.options.command_config import CommandConfigOption
-from kcore.errors import KcoreError
+from kcore.errors import KcoreError, StorageError
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.result_files import whole
 from kcore.metadata.shape import anonymous
@@ -90,10 +90,9 @@ def key_in(path: Path) -> Iterator[bytes]:
 
 
 def _read(path: Path) -> bytes:
-    text = read_text(path).strip()
     try:
-        found = bytes.fromhex(text)
-    except ValueError:
+        found = bytes.fromhex(read_text(path).strip())
+    except (StorageError, ValueError):
         found = b""
     if len(found) != anonymous.KEY_BYTES:
         fail(f"{path}: a key is {2 * anonymous.KEY_BYTES} hexadecimal digits: give another --key FILE")

@@ -11,7 +11,9 @@ from kcore.metadata.newer_records import SkippedRecords
 from kcore.sources.cluster_files import is_dump, is_shape
 from kcore.sources.load import is_running, load_cluster
 from kcore.storage.files import is_there, open_reader
+from kcore.storage.log.segment import SEGMENT_NAME
 from kcore.storage.raft.metadata_log import load_metadata
+from kcore.storage.raft.snapshot import is_snapshot
 from kcore.storage.tools.foreign import HEAD_BYTES, foreign_kind
 
 SOURCES: Final = (
@@ -43,14 +45,19 @@ def cluster_in(source: str, command_config: Path | None = None) -> ClusterFile:
         return ClusterFile(load_cluster(source, command_config=command_config), "", SkippedRecords())
     path = Path(source)
     if not is_there(path):
-        raise StorageError(f"{path}: there is no such file or folder")
-    if path.is_file():
+        raise StorageError(f"{path}: there is no such file or folder{', and it is not HOST:PORT' * (':' in source)}")
+    if not path.is_dir():
         with open_reader(path) as file:
             head = file.read(HEAD_BYTES)
         if (kind := foreign_kind(head)) is not None:
             raise StorageError(f"{path}: it is {kind}")
         if is_dump(head) or is_shape(head):
             return ClusterFile(load_cluster(path), "", SkippedRecords())
+        if not (SEGMENT_NAME.fullmatch(path.name) or is_snapshot(path.name)):
+            raise StorageError(
+                f"{path}: no cluster is in this file: give a segment (.log) or a snapshot (.checkpoint) of a metadata "
+                "log, a ZooKeeper dump, or a shape file"
+            )
     image = load_metadata(path, stop=True)
     if not image.records and not image.problem:
         raise StorageError(f"{path}: no metadata record is in it: `kcore dump` shows what is")

@@ -10,6 +10,7 @@ import typer
 from kcore.cli.console import fail, say
 from kcore.errors import DecodeError, EncodeError, KcoreError
 from kcore.measure.report.exits import Exit
+from kcore.printable import json_flaw
 from kcore.schema.index import message_class
 from kcore.schema.structure import Message
 from kcore.storage.files import read_bytes
@@ -83,6 +84,7 @@ def run_decode(name: str, version: int, text: str, header: bool, dialect: str | 
 
 def run_encode(name: str, version: int, text: str, header: bool, dialect: str | None, binary: bool) -> Exit:
     """Encodes JSON and prints hex, or the bytes if `binary`; exit code 1 for JSON that is not the message."""
+    read = None
     try:
         kind = message_class(name, dialect)
         read = _read(text)
@@ -98,7 +100,7 @@ def run_encode(name: str, version: int, text: str, header: bool, dialect: str | 
             ]
         data = b"".join(encode(from_json(*each[:2], each[3], each[2]), each[1], dialect=each[2]) for each in parts)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _report(f"not JSON: {error}")
+        return _report(f"{'' if read is None or text == STDIN else f'{text}: '}not JSON: {json_flaw(error)}")
     except EncodeError as error:
         return _report(error)
     except KcoreError as error:
@@ -120,6 +122,8 @@ def _hint_of_size(data: bytes) -> str:
 
 def _read(text: str) -> bytes | None:
     """The content of @FILE or of stdin; None if the argument is the message itself."""
+    if text == FILE:
+        fail("@: no file is named: give @FILE, or - for stdin")
     if text.startswith(FILE):
         try:
             return read_bytes(text.removeprefix(FILE), MOST_INPUT)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail, say
-from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, spark_of
 from kcore.errors import KcoreError, StorageError
 from kcore.measure.report.exits import Exit
 from kcore.printable import printable
@@ -37,9 +37,9 @@ def command(
 ) -> None:
     """Find the first offset at which two replicas on disk differ.
 
-    Exit code: 0 they do not, 1 they do, 2 usage, 3 some were not compared.
+    Exit code: 0 none differs, 1 some differ, 2 usage, 3 some were not compared.
     """
-    raise typer.Exit(run(a, b, read_of(read), settings_of(master, conf, archives) if master else None, json))
+    raise typer.Exit(run(a, b, read_of(read), spark_of(master, conf, archives), json))
 
 
 def read_of(text: str) -> Read:

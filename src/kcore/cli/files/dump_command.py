@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from kcore.cli.console import fail, say
+from kcore.cli.files.arrow_file import write_feather
 from kcore.constants import GROUP_METADATA_TOPIC, METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from kcore.errors import DecodeError, KcoreError, StorageError
 from kcore.extras import needs
@@ -224,7 +225,6 @@ def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
     """Writes an Arrow IPC file (Feather 2) with one column per field; decoded records are JSON text."""
     with needs("arrow"):
         import pyarrow as pa
-        from pyarrow import feather
 
         from kcore.storage.tools.record_rows import SCHEMA
 
@@ -234,4 +234,4 @@ def _write_arrow(rows: list[Row], arrow: Path, detail: Detail) -> None:
         table = pa.Table.from_pylist(rows, schema=SCHEMA.append(pa.field("decoded", pa.string())))
     else:
         table = pa.Table.from_pylist(rows)
-    feather.write_feather(table, arrow, compression="uncompressed")
+    write_feather(table, arrow)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kcore.cli.console import cell, fail, say, wide_console
+from kcore.cli.files.arrow_file import write_feather
 from kcore.cli.files.cluster_file import SOURCES, cluster_in
 from kcore.cli.options.command_config import CommandConfigOption
 from kcore.constants import NO_BROKER_ROW, NO_LEADER
@@ -176,8 +177,6 @@ def _show(figures: dict[str, Any], console: Console) -> None:
 def write_arrow(table: PartitionTable, arrow: Path) -> None:
     """Writes the partitions to an Arrow IPC file (Feather 2), one row each; brokers are ids."""
     with needs("arrow"):
-        from pyarrow import feather
-
         from kcore.metadata.table.table_arrow import partitions_as_arrow
 
-    feather.write_feather(partitions_as_arrow(table), arrow, compression="uncompressed")
+    write_feather(partitions_as_arrow(table), arrow)

@@ -17,7 +17,7 @@ from kcore.cli.measure.result_stores import NO_STORES, STORM, Out, Stores, Table
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import bench_options
 from kcore.cli.options.command_config import CommandConfigOption
-from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, spark_of
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError, StorageError
 from kcore.measure.bench import bench_report as report
@@ -90,7 +90,7 @@ def command(
     if print_plan:
         say(wanted.to_toml().removesuffix("\n"))
         return
-    spark, (folder, at) = None if no_spark else settings_of(master, conf, archives), stores_of(out, table, overwrite)
+    spark, (folder, at) = spark_of(None if no_spark else master, conf, archives), stores_of(out, table, overwrite)
     ending = storm_plan(storm, with_kafka, _is_default(wanted, spark), repeat, seed)
     done = run(wanted, spark, folder, json, overwrite=overwrite, resume=resume, storm=ending, cluster=real, stores=at)
     raise typer.Exit(done)

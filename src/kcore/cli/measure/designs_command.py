@@ -44,7 +44,7 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="JSON lines on stdout, the rest on stderr.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Measure a small cluster once, in seconds.")] = False,
 ) -> None:
-    """Measure the article's designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
+    """Measure Kafka's early designs on a real ZooKeeper: watchers, znodes, reads, writes, time to new leaders.
 
     v1: leader znodes that replicas watch; v2: states that replicas watch, and queues; v3: a controller and direct
     requests; v3 with an external view. Then state writes: one by one, pipelined and in transactions (multi); and a

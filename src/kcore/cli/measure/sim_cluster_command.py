@@ -25,7 +25,7 @@ from kcore.cli.options.sim_options import (
     Shrink,
     Steps,
 )
-from kcore.cli.options.spark_options import Archives, Conf, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, spark_of
 from kcore.measure.report.exits import Exit
 from kcore.sim.cluster import run_world
 from kcore.sim.cluster.coverage import never_seen
@@ -75,7 +75,7 @@ def command(
         fixed["steps"] = _checked_steps(seed, steps)
     chosen, wanted = chosen_seeds(seeds, first_seed, seed), partial(never_seen, release=release)
     campaign = Campaign(chosen, events, fixed, run_seed, COMMAND, wanted)
-    spark = settings_of(master, conf, archives) if master else None
+    spark = spark_of(master, conf, archives)
     found = run(campaign, spark, processes, out, json, overwrite=overwrite)
     missing = print_missing(campaign, found, json) if require_coverage else ()
     raise typer.Exit(exit_of(found, missing))

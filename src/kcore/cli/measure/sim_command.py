@@ -29,7 +29,7 @@ from kcore.cli.options.sim_options import (
     Seeds,
     Voters,
 )
-from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, spark_of
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import Load, facts
@@ -77,7 +77,7 @@ def command(
     Exit code: 0 all invariants held, 1 one was broken, 2 usage, 3 seeds are missing.
     """
     campaign = Campaign(chosen_seeds(seeds, first_seed, seed), events, checked_options(level, voters, observers))
-    spark = settings_of(master, conf, archives) if master else None
+    spark = spark_of(master, conf, archives)
     raise typer.Exit(exit_of(run(campaign, spark, processes, out, json, overwrite=overwrite)))
 
 

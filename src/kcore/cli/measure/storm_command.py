@@ -13,7 +13,7 @@ from kcore.cli.measure.result_stores import NO_STORES, Out, Stores, Table, store
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
-from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, spark_of
 from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import ClusterFileError, PlanError, TargetError
 from kcore.measure.processes.target import KAFKA
@@ -78,12 +78,8 @@ def command(
         metadata=old_metadata or metadata, heartbeat_s=heartbeat_s, lost_share=lost_share, master=master, seed=seed,
         repeat=repeat, profile=profile, session_timeout_ms=session_timeout, pids=pid,
         secure=_protocol(secure, secure_with))  # fmt: skip
-    spark, (folder, stores) = _spark(master, conf, archives), stores_of(out, table, overwrite)
+    spark, (folder, stores) = spark_of(master, conf, archives), stores_of(out, table, overwrite)
     raise typer.Exit(run(plan, folder, json, spark, overwrite=overwrite, cluster=real, stores=stores))
-
-
-def _spark(master: str, conf: list[str] | None, archives: str | None) -> SparkSettings | None:
-    return settings_of(master, conf, archives) if master else None
 
 
 class Sizes(NamedTuple):

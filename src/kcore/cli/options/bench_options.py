@@ -8,10 +8,13 @@ import typer
 from kcore.measure.bench.plan_rules import MOST_SECONDS
 from kcore.measure.workloads.cell import ISRS
 
-_SIZES = typer.Option(metavar="N,N,...", help="Use these in place of the plan's sizes, such as 10k,1M.")
-
-Partitions = Annotated[str | None, _SIZES]
-Brokers = Annotated[str | None, _SIZES]
+Partitions = Annotated[
+    str | None,
+    typer.Option(metavar="N,N,...", help="Numbers of partitions, such as 10k,1M, in place of the plan's."),
+]
+Brokers = Annotated[
+    str | None, typer.Option(metavar="N,N,...", help="Numbers of brokers, such as 100,1000, in place of the plan's.")
+]
 Factor = Annotated[int | None, typer.Option(metavar="N", help="Replicas of a partition.")]
 Topics = Annotated[str | None, typer.Option(metavar="N", help="Topics of the cluster, such as 10k.")]
 PerTopic = Annotated[int | None, typer.Option(metavar="N", help="Partitions of a topic, in place of --topics.")]

@@ -65,4 +65,4 @@ def _read(path: Path, settings_from: Callable[[Mapping[str, str]], Settings]) ->
     try:
         return settings_from(parse_properties(read_bytes(path)))
     except (OSError, StorageError, FileKindError, SettingsError) as error:
-        fail(f"{path}: {error}")
+        fail(str(error) if str(error).startswith(f"{path}: ") else f"{path}: {error}")

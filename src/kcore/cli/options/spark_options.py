@@ -40,6 +40,16 @@ class SparkSettings(NamedTuple):
     settings: dict[str, str]
 
 
+def spark_of(master: str | None, conf: list[str] | None, archives: str | None) -> SparkSettings | None:
+    """The settings of a session on the master; None without a master. Ends the command if other options need one."""
+    if master:
+        return settings_of(master, conf, archives)
+    if conf or archives:
+        given = "--conf" if conf else "--archives"
+        fail(f"{given} is for Spark, and this command runs without Spark: name a --master, or leave {given} out")
+    return None
+
+
 def settings_of(master: str, conf: list[str] | None = None, archives: str | None = None) -> SparkSettings:
     """Parses the options; ends the command with exit code 2 for a setting that is not Spark's."""
     settings = {}

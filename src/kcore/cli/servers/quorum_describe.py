@@ -49,7 +49,7 @@ def command(
     if human_readable and (not replication or seed_format):
         fail("--human-readable goes with --replication, and not with --seed-format")
     if level not in ("3.9", "4.3"):
-        fail(f"--level {level}: 3.9 or 4.3")
+        fail(f"--level {level}: give 3.9 or 4.3")
     option = "--bootstrap-server" if bootstrap_controller is None else "--bootstrap-controller"
     where = _addresses(option, bootstrap_controller or bootstrap_server or "")
     description = _describe(where, bootstrap_controller is not None, timeout, security_in(command_config))

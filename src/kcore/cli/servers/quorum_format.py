@@ -86,7 +86,7 @@ def command(
 def _features(level: str) -> Mapping[str, int]:
     """The features of a release by the option --level; ends the command for an unknown one."""
     if level not in FEATURES:
-        fail(f"--level {level}: {', '.join(FEATURES)}")
+        fail(f"--level {level}: give one of {', '.join(FEATURES)}")
     return FEATURES[level]
 
 

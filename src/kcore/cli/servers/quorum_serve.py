@@ -142,7 +142,7 @@ def run(
 ) -> Exit:
     """Runs the node until a signal or a failure ends it; returns the exit code."""
     if plan.level not in LOG_LEVELS:
-        fail(f"--level {plan.level}: {' or '.join(LOG_LEVELS)}")
+        fail(f"--level {plan.level}: give {' or '.join(LOG_LEVELS)}")
     if (plan.voters is None) == (plan.bootstrap is None):
         fail("give either --voters or --bootstrap-controller")
     voters = _voters(plan.voters, plan.listener) if plan.voters else ()

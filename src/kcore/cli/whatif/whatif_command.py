@@ -11,7 +11,7 @@ from kcore.cli.console import fail, say, wide_console
 from kcore.cli.files.cluster_file import ClusterFile, cluster_in
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options.command_config import CommandConfigOption
-from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, settings_of
+from kcore.cli.options.spark_options import Archives, Conf, Gathered, SparkSettings, gather, session_on, spark_of
 from kcore.cli.options.whatif_options import (
     Brokers,
     Directories,
@@ -89,7 +89,7 @@ def command(
         fail(f"{' and '.join(given)}: ask one question at a time")
     if master and not pairs:
         fail("--master is for --pairs: all other answers take less time than a start of Spark")
-    spark = settings_of(master, conf, archives) if master else None
+    spark = spark_of(master, conf, archives)
     folder = None if out is None else results_directory(out, "whatif", overwrite)
     try:
         found = cluster_in(source, command_config)

@@ -23,7 +23,7 @@ CLIENT = -1  # The id of the client that routes requests by the external view, i
 
 
 class Design(ABC):
-    """One design on its own cluster, in the chroot of `hosts`; the benchmark measures `lose`."""
+    """One design, with a cluster of its own below the chroot in `hosts`. The benchmark measures the method `lose`."""
 
     name: ClassVar[str]
 

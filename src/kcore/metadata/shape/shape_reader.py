@@ -17,6 +17,7 @@ from kcore.metadata.table.directory_table import MIGRATING
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.topic_names import MAX_LENGTH
+from kcore.printable import json_flaw
 from kcore.releases.known import NEWEST
 from kcore.schema.metadata_records_brokers import RegisterBrokerRecord
 from kcore.schema.metadata_records_topics import TopicRecord
@@ -37,7 +38,7 @@ def parse_shape(text: str) -> Document:
     except TableError:
         raise
     except (ValueError, RecursionError) as error:
-        raise TableError(f"it is not JSON: {error}") from None
+        raise TableError(f"it is not JSON: {json_flaw(error)}") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise TableError(f"it is JSON, but no shape of a cluster: 'format' is not {FORMAT!r}")
     version = document.get("version")

@@ -176,7 +176,7 @@ class _Connection(SSLProtocol):
     ) -> None:
         """`done`: the result of the handshake of a server."""
         loop, options = asyncio.get_running_loop(), {"server_side": True, "ssl_handshake_timeout": timeout_s}
-        _OF_ASYNCIO.__init__(self, loop, protocol, context, done, **options)  # typeshed has whole seconds only.
+        _OF_ASYNCIO.__init__(self, loop, protocol, context, done, **options)  # typeshed allows no float for a time-out.
         self._ssl_buffer_view = self._room = room
 
     def get_buffer(self, n: int) -> memoryview:

@@ -45,7 +45,8 @@ ZnodeSteps: TypeAlias = Generator[ZnodeEffect, Any, T]  # As `controller.zk.effe
 
 def read_nodes(paths: Sequence[str], *, watch: bool = False) -> ZnodeSteps[list[Node | None]]:
     """Reads the znode at each path; None where there is no znode."""
-    if watch or len(paths) <= ZNODES_AT_ONCE:  # A failover watches all topics, and nobody uses the controller yet.
+    # Only a failover reads many znodes with a watch. The controller serves no client yet, so one long read is harmless.
+    if watch or len(paths) <= ZNODES_AT_ONCE:
         nodes: list[Node | None] = yield ReadNodes(paths, watch)
         return nodes
     nodes = []

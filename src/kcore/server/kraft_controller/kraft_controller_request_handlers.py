@@ -68,8 +68,8 @@ _VOTER_CHANGES: Final = (AddRaftVoterResponse, RemoveRaftVoterResponse)
 TakeControl = Callable[[Message, RequestInfo, Hashable], None]
 
 
-def _senseless(context: RequestContext, request: Message) -> NetworkError:
-    """The error that closes the connection, where Kafka's parser of requests would throw."""
+def _invalid(context: RequestContext, request: Message) -> NetworkError:
+    """The error that closes the connection of a client, for a request that Kafka's parser refuses."""
     return NetworkError(f"{api_name(type(request))} of {context.client_address} is invalid")
 
 
@@ -205,7 +205,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
         StandardAuthorizerData.findAclRule, AuthorizerNotReadyException.
         """
         if not is_parsed(request):
-            raise _senseless(context, request)
+            raise _invalid(context, request)
         config = self._context().config.node
         if config.has_authorizer and not self._has_loaded() and str(context.principal) not in config.super_users:
             raise DisconnectedError(NOT_LOADED)
@@ -225,7 +225,7 @@ class KraftControllerRequestHandlers(QuorumRequestHandlers):
                 known = {each.broker_id for each in response.brokers}
                 response.controller_id = leader_id if leader_id in known else -1
             if response is None and not (context.gone is not None and context.gone.done()):
-                raise _senseless(context, request)
+                raise _invalid(context, request)
             return response
         if kind in REQUEST_HANDLERS:
             response = await answered_in_parts(

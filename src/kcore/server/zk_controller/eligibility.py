@@ -43,7 +43,7 @@ async def check_chroot(zookeeper: ZookeeperClient) -> None:
 
 
 async def check_id(zookeeper: ZookeeperClient, broker_id: int) -> None:
-    """Raises ElectionRefusedError if a broker has this controller's id: the broker would think that it controls."""
+    """Raises ElectionRefusedError if a broker has this controller's id: `/controller` would then name that broker."""
     [node] = await zookeeper.read_nodes([znodes.broker_path(broker_id)])
     if node is not None:
         raise ElectionRefusedError(

@@ -50,7 +50,7 @@ class ClusterProgram:
         self.faults: Mapping[str, Callable[[], None]] = self._all_faults()
 
     def _all_faults(self) -> dict[str, Callable[[], None]]:
-        """All faults by name; each counts the states of the cluster that it meets."""
+        """All faults by name. When a fault happens, it is counted for each state that the cluster is in."""
         own = {name: partial(do, self._world, self) for name, do in broker_faults.FAULTS.items()}
         every = {name: partial(do, self._world) for name, do in faults.FAULTS.items()} | own
         return {name: partial(self._fault, name, do) for name, do in every.items()}

@@ -8,11 +8,11 @@ from kcore.sim.kernel.simulated_process import NEVER_US
 from kcore.sim.raft.running_world import RunningWorld
 from kcore.sim.raft.simulated_machine import Machine
 
-SOON_US: Final = 50  # The time until an event that the process leaves for later.
+SOON_US: Final = 50  # The delay of an event that the process queues for itself.
 
 
 class ProcessEvents:
-    """The clock of a process, its deadline, and the events that it leaves for later."""
+    """The clock of a process, its deadline, and the events that it queues for itself."""
 
     def __init__(self, world: RunningWorld, machine: Machine) -> None:
         self._world, self._machine, self._incarnation = world, machine, machine.incarnation

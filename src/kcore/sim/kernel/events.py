@@ -22,7 +22,7 @@ Handler = Callable[[Any, Any], None]
 
 
 def call(_: Process | None, do: Any) -> None:
-    """The handler of an event that is a function."""
+    """Handles an event whose value is a function: calls the function."""
     do()
 
 

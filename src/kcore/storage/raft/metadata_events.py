@@ -65,7 +65,7 @@ def event_files(path: str | Path) -> list[Path]:
         return segments
     snapshots = sorted(snapshots_in(path), key=age)
     if not snapshots:
-        raise StorageError(f"{path}: neither a segment nor a snapshot there")
+        raise StorageError(f"{path}: neither a segment nor a snapshot there, nor a folder __cluster_metadata-0")
     return [path / snapshots[-1].file_name]
 
 

@@ -96,7 +96,7 @@ def _load(path: Path, stop: bool, *, is_careful: bool = False) -> tuple[LoadedMe
         if not snapshots and not segments:
             if damage:
                 raise StorageError(damage)
-            raise StorageError(f"{path}: neither a segment nor a snapshot there")
+            raise StorageError(f"{path}: neither a segment nor a snapshot there, nor a folder __cluster_metadata-0")
     elif SEGMENT_NAME.fullmatch(path.name):
         segments = [path]
     elif is_snapshot(path.name):

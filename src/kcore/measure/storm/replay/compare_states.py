@@ -58,7 +58,7 @@ class EndState(NamedTuple):
     begin: Begin
 
     def growth(self, partition: Partition, state: PartitionRegistration) -> Epochs:
-        """How much the partition's epochs have grown. Targets make the first state by other steps, so it counts 0."""
+        """How much the partition's epochs have grown since the begin: each target begins with epochs of its own."""
         return growth(self.image, partition, state, self.begin)
 
 

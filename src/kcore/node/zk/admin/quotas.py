@@ -46,7 +46,7 @@ from kcore.schema.structure import Message
 
 MOST_TRIES: Final = 10
 AT_ONCE: Final = 250  # Entries, parts of an entity or quotas of one part of an alteration: each takes up to 15 us.
-EXACT, THE_DEFAULT, SPECIFIED = range(3)  # ComponentData.match_type
+EXACT, THE_DEFAULT, SPECIFIED = range(3)  # Kafka's codes of ComponentData.match_type: which entities a filter takes.
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7  # Double.toString writes an exponent outside this range.
 Refusal: TypeAlias = tuple[Errors, str]
 Configs: TypeAlias = dict[str, str]
