@@ -199,7 +199,6 @@ def test_wrong_options_are_exit_code_2(arguments: list[str], said: str):
         ("localhost:1", "--zookeeper localhost:1: Connection refused: is ZooKeeper running there?"),
         ("localhost", "--zookeeper 'localhost': give HOST:PORT, such as localhost:2181"),
         ("localhost:99999", "--zookeeper 'localhost:99999': give HOST:PORT, such as localhost:2181"),
-        ("", "--zookeeper '': give HOST:PORT, such as localhost:2181"),
     ],
 )
 def test_a_zookeeper_that_does_not_listen_is_told_before_anything_is_tried(

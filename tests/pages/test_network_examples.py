@@ -243,13 +243,13 @@ def test_the_proxy_outlives_hostile_bytes(tmp_path: Path) -> None:
 
 
 def test_the_proxy_closes_connections_while_there_is_no_server(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    with running(PROXY, tmp_path, "0", address) as program:
-        program.wait_for("\n")
-        with socket.create_connection(("127.0.0.1", int(program.printed.rpartition(":")[2]))) as client:
-            assert client.recv(1) == b""
-        program.wait_for("! closed: [Errno")
+    with socket.socket() as bound:  # It does not listen, and no other process gets its port.
+        bound.bind(("127.0.0.1", 0))
+        with running(PROXY, tmp_path, "0", f"127.0.0.1:{bound.getsockname()[1]}") as program:
+            program.wait_for("\n")
+            with socket.create_connection(("127.0.0.1", int(program.printed.rpartition(":")[2]))) as client:
+                assert client.recv(1) == b""
+            program.wait_for("! closed: [Errno")
 
 
 def test_the_proxy_has_a_line_for_any_bytes() -> None:

@@ -232,10 +232,11 @@ def test_topics_or_brokers_that_stay_are_left_behind(there: Left, monkeypatch: p
 
 
 def test_a_target_without_a_listener_is_refused_before_anything_runs() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(TargetError, match=f"^no connection to 127.0.0.1:{port}: .*is a controller running there"):
-        check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
+    with socket.socket() as bound:  # It does not listen, and no other process gets its port.
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        with pytest.raises(TargetError, match=f"^no connection to 127.0.0.1:{port}: .*is a controller running there"):
+            check_targets(StormPlan(targets=("kafka-4.3.1", f"127.0.0.1:{port}")))
     check_targets(StormPlan(targets=("kafka-4.3.1",)))  # The storm starts that one: nothing listens yet.
 
 

@@ -72,7 +72,7 @@ def test_no_zookeeper() -> None:
     ("zookeeper", "expected"),
     [
         ("nonsense:port", "'nonsense:port' is not HOST:PORT"),
-        ("", "'' is not HOST:PORT"),
+        ("", "the value is empty"),
         ("host:0", "'host:0' is not HOST:PORT"),
         ("host:99999", "'host:99999' is not HOST:PORT"),
         ("here:1,:2181", "':2181' is not HOST:PORT"),

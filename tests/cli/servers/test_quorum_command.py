@@ -43,7 +43,7 @@ def quorum(*arguments: object) -> Result:
         (("--bootstrap-controller", "a:1", "--status", "--replication"), "give one of"),
         (("--bootstrap-controller", "a:1", "--status", "--human-readable"), "--human-readable goes with"),
         (("--bootstrap-controller", "a:1", "--replication", "--human-readable", "--seed-format"), "not with"),
-        (("--bootstrap-controller", "a:1", "--status", "--level", "4.0"), "--level 4.0: 3.9 or 4.3"),
+        (("--bootstrap-controller", "a:1", "--status", "--level", "4.0"), "--level 4.0: give 3.9 or 4.3"),
         (("--bootstrap-controller", "a", "--status"), "--bootstrap-controller 'a': give HOST:PORT"),
         (("--bootstrap-server", "a:1,b:", "--status"), "--bootstrap-server 'b:': give HOST:PORT"),
         (("--bootstrap-server", f"{'a' * 64}:1", "--status"), "is no host name: "),
