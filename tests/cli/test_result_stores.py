@@ -155,5 +155,6 @@ def test_passwords_are_not_printed() -> None:
     uri = "s3://KEY:a%2Fsecret@bucket/folder?scheme=http"
     assert without_password(f"--out {uri}: no") == "--out s3://KEY:***@bucket/folder?scheme=http: no"
     assert UriFolder(f"{uri}&endpoint_override=127.0.0.1:1").uri.startswith("s3://KEY:***@bucket/folder?")
-    for host in ("hdfs://host:8020/a", "s3://b/a@c:d@e"):
+    assert without_password("s3://KEY:a/secret@bucket: no") == "s3://KEY:***@bucket: no"
+    for host in ("hdfs://host:8020/a", "hdfs://host:8020/a@b", "s3://b/a@c:d@e"):
         assert without_password(host) == host

@@ -134,12 +134,15 @@ def _read_run(uri: str, run: Path) -> _Run:
     """The results of a run in a table of runs."""
     try:
         table, name = ResultTable(uri).read(str(run)), Path(f"run {run}")
+    except Exception as error:  # A file system of fsspec raises errors of its package.
+        fail(store_error("--table", uri, error))
+    try:
         if not {*table.column_names} >= STORM:
             return _of_bench(name, results.checked(table))
         from kcore.measure.storm import compared
 
         return _of_storm(name, compared.checked(table))
-    except (OSError, ValueError, pa.ArrowException) as error:
+    except ValueError as error:
         fail(store_error("--table", uri, error))
 
 

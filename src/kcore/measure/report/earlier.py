@@ -78,11 +78,14 @@ def earlier_runs(
 
 
 def _in_table(table: ResultTable, now: Mapping[str, Any], kind: ResultKind) -> list[EarlierRun | str]:
-    """The newest runs of the table on the same machine, and a line for each that cannot be read."""
+    """The newest runs of the table on the same machine, and a line for each that cannot be read.
+
+    A store that fails after the measurement must not cost its report, and fsspec's stores raise errors of their own.
+    """
     found: list[EarlierRun | str] = []
     try:
         names = table.runs()[-_MOST_OF_TABLE:]
-    except (OSError, pa.ArrowException) as error:  # The credentials for a remote store may end during a long run.
+    except Exception as error:
         return [f"The table {table.uri} is passed over: {error}."]
     for name in reversed(names):
         if len(found) == MOST_RUNS:
@@ -94,7 +97,7 @@ def _in_table(table: ResultTable, now: Mapping[str, Any], kind: ResultKind) -> l
                 continue  # A table may have the runs of several commands.
             if str(facts.get("when", "")) < str(now.get("when", "")) and is_same_machine(facts, now):
                 found.append(EarlierRun(Path(name), facts, filled(rows, kind.schema, kind.needed)))
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except Exception as error:
             found.append(f"{name} is passed over: {error}.")
     return found
 

@@ -15,7 +15,8 @@ with needs("report"):
 
 _ALIASES: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for S3.
 _SCHEMES: Final = frozenset({"abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs"})  # Those of `pyarrow.fs`.
-_PASSWORD: Final = re.compile(r"(://[^/@:\s]*):[^/@\s]*@")
+# A secret key of S3 may contain slashes that the user has not escaped. Digits before a slash are a port.
+_PASSWORD: Final = re.compile(r"(://[^/@:\s]*):(?!\d+/)[^@\s]*@")
 
 
 class UriFolder:

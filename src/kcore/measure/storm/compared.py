@@ -90,7 +90,7 @@ def read(path: Path) -> pa.Table:
     try:
         table = result_files.read_results(result_files.results_file(path), table_of)
     except (AttributeError, TypeError, ValueError) as error:  # Also from `table_of`, for rows of other commands.
-        raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
+        raise _not_comparable(error) from None
     return checked(table)
 
 
@@ -99,11 +99,15 @@ def checked(table: pa.Table) -> pa.Table:
     try:
         table = result_files.filled(table, ROW_SCHEMA, NEEDED)
     except ValueError as error:
-        raise ValueError(f"no results of kcore storm that can be compared: {error}") from None
+        raise _not_comparable(error) from None
     for number, row in enumerate(table.to_pylist()):
         if lacking := [name for name in NEEDED if name != "error" and row[name] is None]:
-            raise ValueError(f"no results of kcore storm that can be compared: row {number} lacks {', '.join(lacking)}")
+            raise _not_comparable(f"row {number} lacks {', '.join(lacking)}")
     return table
+
+
+def _not_comparable(reason: object) -> ValueError:
+    return ValueError(f"no results of kcore storm that can be compared: {reason}")
 
 
 def left_out(rows: Sequence[Row]) -> list[str]:
