@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 
 from cli.invoking import kcore
+from kcore import schema as s
 from kcore.cli.whatif.whatif_answers import outcomes_answer, pairs_answer, restart_answer
 from kcore.cli.whatif.whatif_page import render
+from kcore.cli.whatif.whatif_size import at_size
 from kcore.measure.workloads.generate import generate
+from kcore.metadata.image.image import ClusterImage
+from kcore.types import Uuid
 from kcore.whatif import WhatIf, what_if
 
 SAMPLES = Path(__file__).parents[1] / "data/samples"
@@ -43,6 +47,46 @@ def test_scenarios_of_a_file_and_pairs_agree(tmp_path: Path) -> None:
     single = rows("--scenarios", tmp_path / "s.json", "--min-isr", "2")
     names = ("without_leader", "under_min_isr", "at_risk", "moved_leaders", "most_leaders")
     assert [[each[name] for name in names] for each in pairs] == [[each[name] for name in names] for each in single]
+
+
+def test_a_question_about_a_cluster_that_has_grown() -> None:
+    sizes = ("--partitions", "40", "--brokers", "6")
+    found = rows(*sizes, "--min-isr", "2")
+    assert [each["scenario"] for each in found] == [f"broker {broker}" for broker in range(1, 7)]
+    assert sum(each["partitions"] for each in found) == 10 * sum(each["partitions"] for each in rows())
+    assert len(rows(*sizes, "--pairs")) == 15
+
+
+_COPIES = ("", "-1", "-2", "-3", "-4")
+
+
+def test_topics_of_a_grown_cluster_keep_their_settings() -> None:
+    image = ClusterImage()
+    for topic, least in (("one", "1"), ("two", "2")):
+        image.apply(s.TopicRecord(name=topic, topic_id=Uuid(topic.encode() * 5 + b".")))
+        place = {"topic_id": Uuid(topic.encode() * 5 + b"."), "replicas": [1, 2], "isr": [1, 2], "leader": 1}
+        image.apply(s.PartitionRecord(partition_id=0, **place))
+        image.apply(s.ConfigRecord(resource_type=2, resource_name=topic, name="min.insync.replicas", value=least))
+    for broker in (1, 2):
+        image.apply(s.RegisterBrokerRecord(broker_id=broker, broker_epoch=broker, fenced=False))
+    grown = at_size(what_if(image), "10", "4", 1).cluster
+    least = {state.topic: int(grown.min_isr__p[row]) for row, state in enumerate(grown.table)}
+    assert least == {f"{topic}{copy}": 1 + (topic == "two") for topic in ("one", "two") for copy in _COPIES}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--partitions", "many"), "--partitions: 'many' is no count such as 300 or 1M"),
+        (("--partitions", "0"), "--partitions 0 is not from 1 to 100,000,000"),
+        (("--brokers", "10,20"), "--brokers: '10,20' is no count"),
+        (("--brokers", "40k"), "--brokers 40k is not from 1 to 32,767"),
+        (("--brokers", "2"), "the cluster has 3 brokers: 2 are too few"),
+    ],
+)
+def test_sizes_that_cannot_be(options: tuple[str, ...], text: str) -> None:
+    done = kcore("whatif", DUMP, *options)
+    assert done.exit_code == 2 and text in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_restart_plan_has_a_step_for_each_broker() -> None:

@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cases
+from kcore.measure.processes.kafka_quorum import KafkaQuorum
 from kcore.measure.storm.replay.compare_states import decisions_of
 from kcore.measure.storm.replay.recording import recording_of
 from kcore.measure.storm.replay.trace import read_trace
+from oracle.kafka_tools import RELEASE
 
 DAY = cases.DATA / "traces/day44"
 TARGETS = ("kafka-4.4.0", "kafka-4.3.1", "kcore-kraft")
@@ -17,23 +21,37 @@ LIMIT_S = 3_600
 SESSION_MS = "9000"  # As recorded: no session ends by itself, however busy the machine is.
 
 
-def test_a_day_ends_as_recorded_on_all_targets(tmp_path: Path) -> None:
-    recording = recording_of(read_trace(DAY))
-    partitions = recording.after.table.partition_count
-    decided = len(decisions_of(recording.before.copy(), recording.batches).by_partition)
-    wanted = [each for target in TARGETS for each in ("--target", target)]
-    options = ["--speed", "10x", "--session-timeout", SESSION_MS, "--out", str(tmp_path / "out"), "--json"]
-    command = [sys.executable, "-m", "kcore", "storm", "replay", str(DAY), *wanted, *options]
+def replayed(folder: Path, targets: Sequence[str], *options: str) -> dict[str, dict[str, Any]]:
+    """The summaries of a replay of the day, by target."""
+    wanted = [each for target in targets for each in ("--target", target)]
+    command = [sys.executable, "-m", "kcore", "storm", "replay", str(DAY), *wanted, *options, "--json"]
     done = subprocess.run(
-        command,
+        [*command, "--out", str(folder / "out")],
         capture_output=True,
         text=True,
         check=False,
         timeout=LIMIT_S,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
+        env=os.environ | {"TMPDIR": str(folder)},
     )
     assert done.returncode == 0, done.stderr
-    found = {each["target"]: each for each in json.loads(done.stdout)["targets"]}
+    return {each["target"]: each for each in json.loads(done.stdout)["targets"]}
+
+
+def test_three_running_controllers_of_kafka_end_as_recorded(tmp_path: Path) -> None:
+    begin, end = "+58s", "+200s"
+    recording = recording_of(read_trace(DAY), begin, end)
+    with KafkaQuorum(RELEASE, controllers=3, heap="512m") as quorum:
+        running = f"running={','.join(quorum.bootstrap)}"
+        [found] = replayed(tmp_path, [running], "--speed", "20x", "--from", begin, "--to", end).values()
+    assert (found["error"], found["problems"], found["ends"], found["decisions"]) == ("", [], [], [])
+    assert found["same_ends"] == recording.after.table.partition_count and found["events"] == len(recording.causes)
+
+
+def test_a_day_ends_as_recorded_on_all_targets(tmp_path: Path) -> None:
+    recording = recording_of(read_trace(DAY))
+    partitions = recording.after.table.partition_count
+    decided = len(decisions_of(recording.before.copy(), recording.batches).by_partition)
+    found = replayed(tmp_path, TARGETS, "--speed", "10x", "--session-timeout", SESSION_MS)
     assert [*found] == [*TARGETS]
     for target, each in found.items():
         assert (target, each["error"], each["ends"], each["false_fencings"]) == (target, "", [], 0)

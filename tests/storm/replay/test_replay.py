@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import cases
 from kcore.cli.commands import app
+from kcore.measure.processes.kcore_quorum import KcoreQuorum
 from kcore.measure.report.result_files import facts_of
 from kcore.measure.storm.replay.recording import recording_of
 from kcore.measure.storm.replay.trace import read_trace
@@ -22,12 +23,12 @@ SAMPLE = cases.DATA / "samples/kraft43/controller-3003"
 DAY = cases.DATA / "traces/day44"
 
 
-def replayed(out: Path, *options: str, trace: Path = SAMPLE) -> dict[str, Any]:
-    arguments = ["storm", "replay", str(trace), "--target", "kcore-kraft", "--speed", "100x", "--json"]
+def replayed(out: Path, *options: str, trace: Path = SAMPLE, target: str = "kcore-kraft") -> dict[str, Any]:
+    arguments = ["storm", "replay", str(trace), "--target", target, "--speed", "100x", "--json"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(out), *options])
     assert result.exit_code == 0, result.output
-    [target] = json.loads(result.stdout)["targets"]
-    return dict(target)
+    [summary] = json.loads(result.stdout)["targets"]
+    return dict(summary)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,21 @@ def test_a_busy_day_ends_as_recorded_with_all_epochs(tmp_path: Path, begin: str,
     assert target["same_ends"] == recorded > 20 and target["false_fencings"] == 0
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert not any(row["errors"] or row["deviation"] for row in rows)
+    kinds = {row["kind"] for row in rows if f"\n{row['kind']}: " in (tmp_path / "report.html").read_text()}
+    assert len(kinds) > 3  # The chart's marks name the slowest events.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("runs_already", [False, True])
+def test_three_controllers_end_as_recorded(tmp_path: Path, runs_already: bool) -> None:
+    part = ("--from", "+58s", "--to", "+74s")
+    if runs_already:
+        with KcoreQuorum(controllers=3) as quorum:
+            target = replayed(tmp_path, *part, trace=DAY, target=",".join(quorum.bootstrap))
+    else:
+        target = replayed(tmp_path, *part, "--controllers", "3", trace=DAY)
+    assert (target["error"], target["problems"], target["ends"], target["decisions"]) == ("", [], [], [])
+    assert target["same_ends"] > 20
 
 
 @pytest.mark.long

@@ -18,7 +18,7 @@ from kcore.measure.processes.target import KAFKA, Target, parse_targets
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import facts
-from kcore.measure.storm.replay import describe_table, replay_report
+from kcore.measure.storm.replay import describe_table, replay_page, replay_report
 from kcore.measure.storm.replay.describe import describe as described
 from kcore.measure.storm.replay.recording import Recording, recording_of, speed_of
 from kcore.measure.storm.replay.run_replay import ReplayOptions, TargetReplay, replay
@@ -137,7 +137,7 @@ def _replay(
     about = facts(before) | replay_report.facts_of(recording, results, options)
     with kept_whole(directory):
         result_files.write(result_files.with_facts(replay_report.table_of(results), about), directory)
-        text = replay_report.render(recording, results, about, options.speed)
+        text = replay_page.render(recording, results, about, options.speed)
         result_files.write_text(directory / "report.html", text)
     if as_json:
         say(compact({"targets": [replay_report.summary_of(each) for each in results]}))

@@ -25,6 +25,13 @@ Reassignment = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Ask after this reassignment, JSON of kafka-reassign-partitions."),
 ]
+Partitions = Annotated[
+    str | None, typer.Option(metavar="N", help="Ask about a cluster with so many partitions, such as 1M.")
+]
+ScaledBrokers = Annotated[
+    str | None, typer.Option(metavar="N", help="Ask about a cluster with so many brokers; at least those it has.")
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Draws the topics of --partitions.")]
 Release = Annotated[str | None, typer.Option(help="The rules that decide, such as 3.9.1 (ZooKeeper mode) or 4.3.1.")]
 Unclean = Annotated[
     bool | None, typer.Option("--unclean/--clean", help="unclean.leader.election.enable of all topics.")

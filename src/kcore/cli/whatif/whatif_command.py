@@ -21,15 +21,19 @@ from kcore.cli.options.whatif_options import (
     MinIsr,
     Out,
     Pairs,
+    Partitions,
     Racks,
     Reassignment,
     Release,
     Restart,
+    ScaledBrokers,
     Scenarios,
+    Seed,
     Source,
     Unclean,
 )
 from kcore.cli.whatif.whatif_answers import Answer, outcomes_answer, pairs_answer, restart_answer
+from kcore.cli.whatif.whatif_size import at_size
 from kcore.errors import KcoreError
 from kcore.measure.report.exits import Exit
 from kcore.storage.files import MOST_CLUSTER_FILE, read_text
@@ -67,6 +71,9 @@ def command(
     scenarios: Scenarios = None,
     restart_plan: Restart = False,
     reassignment: Reassignment = None,
+    partitions: Partitions = None,
+    brokers: ScaledBrokers = None,
+    seed: Seed = 1,
     release: Release = None,
     unclean: Unclean = None,
     min_isr: MinIsr = None,
@@ -94,6 +101,7 @@ def command(
     try:
         found = cluster_in(source, command_config)
         asked = what_if(found.image, release=release, unclean=unclean, min_isr=min_isr)
+        asked = at_size(asked, partitions, brokers, seed)
         if reassignment is not None:
             with _named(reassignment):
                 asked = asked.after_reassignment(_text(reassignment))

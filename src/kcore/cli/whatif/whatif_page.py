@@ -7,7 +7,7 @@ import numpy as np
 
 from kcore.cli.whatif.whatif_answers import Answer
 from kcore.extras import needs
-from kcore.measure.report.palette import BAD, RULE
+from kcore.measure.report.palette import BAD, INK, PAGE, RULE
 from kcore.measure.report.report_page import (
     about_the_run,
     answer,
@@ -26,8 +26,10 @@ with needs("report"):
     from matplotlib.patches import Rectangle
 
 _MOST_CELLS: Final = 60  # Rows and columns of the heat map; a cell of a larger cluster has several brokers.
+_MOST_NAMED: Final = 25  # Squares of a rack that have their broker's id.
 _MOST_ROWS: Final = 300  # Rows of a table; the results have all.
 _FAINTEST: Final = 0.15  # The opacity of the least value that is not 0.
+_DARK: Final = 0.5  # Squares with a larger share have light letters.
 _WIDE: Final = 7.5  # Inches.
 
 
@@ -63,7 +65,7 @@ def _charts(given: Answer) -> str:
         return ""
     brokers = given.asked.cluster.table.brokers
     racks = {int(brokers.ids[row]): brokers.racks[row] or "no rack" for row in range(len(brokers))}
-    return charts([figure(rack_map(single, racks), "A square is a broker; its colour, the partitions of its loss.")])
+    return charts([figure(rack_map(single, racks), _RACKS_CAPTION)])
 
 
 def _added(given: Answer, kind: str) -> Int64s:
@@ -74,6 +76,10 @@ def _added(given: Answer, kind: str) -> Int64s:
 
 
 _CAPTION: Final = "The darker a cell, the more partitions. A cell of a large cluster has the worst of its pairs."
+
+_RACKS_CAPTION: Final = (
+    "A square is a broker. The darker it is, the more partitions are without a leader or under min ISR after its loss."
+)
 
 
 def heat_map(title: str, pairs: PairOutcomes, counts__n: Int64s) -> str:
@@ -98,7 +104,7 @@ def heat_map(title: str, pairs: PairOutcomes, counts__n: Int64s) -> str:
         chart.axis.set_xticks(at + 0.5, labels)
         chart.axis.set_yticks(at + 0.5, labels)
 
-    return draw(title, _WIDE, body, _WIDE)
+    return draw(f"{title} (darkest: {most:,})", _WIDE, body, _WIDE)
 
 
 def _range(ids: Any, place: int, width: int) -> str:
@@ -110,18 +116,23 @@ def rack_map(outcomes: Sequence[Outcome], racks: dict[int, str]) -> str:
     """A line for each rack with a square for each broker, coloured by the partitions that its loss harms."""
     harm = {each.scenario.brokers[0]: each.new_without_leader + each.new_under_min_isr for each in outcomes}
     names = sorted({racks[broker] for broker in harm})
-    most = max(harm.values()) or 1
+    most = max(harm.values())
     members = {name: sorted(broker for broker in harm if racks[broker] == name) for name in names}
+    widest = max(map(len, members.values()))
 
     def body(chart: Chart) -> None:
         for line, name in enumerate(names):
             for place, broker in enumerate(members[name]):
                 text = f"broker {broker}, {name}\n{harm[broker]:,} partitions without a leader or under min ISR"
-                _square(chart, place, line, harm[broker] / most, text)
-        chart.axis.set(xlim=(0, max(map(len, members.values()))), ylim=(len(names), 0), xlabel="brokers of the rack")
+                share = harm[broker] / (most or 1)
+                _square(chart, place, line, share, text)
+                if widest <= _MOST_NAMED:
+                    color = PAGE if share > _DARK else INK
+                    chart.axis.text(place + 0.5, line + 0.5, str(broker), ha="center", va="center", color=color)
+        chart.axis.set(xlim=(0, widest), ylim=(len(names), 0), xlabel="brokers of the rack", xticks=[])
         chart.axis.set_yticks(np.arange(len(names)) + 0.5, names)
 
-    return draw("Racks: the loss of each broker", 1.2 + 0.3 * len(names), body, _WIDE)
+    return draw(f"Racks: the loss of each broker (darkest: {most:,} partitions)", 1.2 + 0.3 * len(names), body, _WIDE)
 
 
 def _square(chart: Chart, x: float, y: float, share: float, tip: str) -> None:

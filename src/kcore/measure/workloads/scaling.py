@@ -4,6 +4,7 @@ Whole copies of the cluster come first; the rest is topics that the seed draws. 
 rack and state, so that racks, leaders, ISRs and replication factors keep their pattern.
 """
 
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
@@ -16,7 +17,9 @@ from kcore.metadata.table.broker_table import BrokerTable
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.metadata.table.topic_table import TopicTable
 from kcore.metadata.topic_names import MAX_LENGTH
+from kcore.replication.kraft_changes import Setting
 from kcore.types import Int16s, Int32s, Int64s, Uuid
+from kcore.whatif.cluster import Cluster
 
 FIRST_BROKER_EPOCH: Final = 25
 _KEPT: Final = ("partition_index", "leader_epoch", "partition_epoch", "controller_epoch", "leader_recovery_state")
@@ -28,10 +31,26 @@ def scaled(table: PartitionTable, partitions: int, brokers: int, seed: int) -> P
     Topics keep their sizes, except for the last one of the rest, which may be cut. A copy has no moves, and no log
     directories. TableError if the cluster has more brokers than `brokers`.
     """
+    return _scaled(table, partitions, brokers, seed)[0]
+
+
+def scaled_cluster(cluster: Cluster, partitions: int, brokers: int, seed: int) -> Cluster:
+    """The same for the cluster of a question; each topic keeps its settings."""
+    table, rows = _scaled(cluster.table, partitions, brokers, seed)
+
+    def kept(setting: Setting) -> Setting:
+        return Setting.by_partition(setting.of_rows(cluster.table, rows))
+
+    settings = replace(cluster.settings, unclean=kept(cluster.settings.unclean), min_isr=kept(cluster.settings.min_isr))
+    return Cluster(table, cluster.level, settings)
+
+
+def _scaled(table: PartitionTable, partitions: int, brokers: int, seed: int) -> tuple[PartitionTable, Int32s]:
+    """The new table, and the row of `table` that each of its rows repeats."""
     if brokers < len(table.brokers):
         raise TableError(f"the cluster has {len(table.brokers)} brokers: {brokers} are too few")
     if (len(table), table.partition_count, len(table.brokers)) == (partitions, partitions, brokers):
-        return table.copy()
+        return table.copy(), np.arange(len(table), dtype=np.int32)
     rows, copy = _rows(table, partitions, seed)
     more = _more_brokers(table.brokers, brokers)
     broker_row__cb = _moved_brokers(table.brokers, more, int(copy.max(initial=0)) + 1)
@@ -43,7 +62,7 @@ def scaled(table: PartitionTable, partitions: int, brokers: int, seed: int) -> P
         if (column := getattr(table, name)) is not None:
             columns[name] = _moved(column[rows], copy, broker_row__cb)
     columns |= {name: getattr(table, name)[rows] for name in (f"{each}__p" for each in _KEPT)}
-    return PartitionTable(columns, _named(table.topics, used), more)
+    return PartitionTable(columns, _named(table.topics, used), more), rows
 
 
 def healthy(table: PartitionTable) -> PartitionTable:

@@ -8,7 +8,7 @@ decision of the controller. `recording.py` selects a part of the trace. `describ
 `run_replay.py` starts a target, where `initial_state.py` makes the state at the recording's begin. `effects.py` finds
 what each cause changed. `schedule.py` has each cause's due time, and the earlier causes that it waits for. `player.py`
 does the causes with hollow brokers, with the requests of `requests.py`. `compare_states.py` compares end states and
-decisions, with `partition_states.py`; `replay_report.py` has the tables and the page.
+decisions, with `partition_states.py`; `replay_report.py` has the tables, `replay_page.py` the page.
 
 An event is done when the target has the effects of all earlier events on the same topics and brokers. If the target
 decides otherwise than recorded, the event has a deviation, and the replay goes on.

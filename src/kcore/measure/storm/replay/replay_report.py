@@ -1,8 +1,7 @@
-"""The report of a replay: figures by kind of event and by minute, different ends and decisions, as text and a page."""
+"""The report of a replay: figures by kind of event and by minute, different ends and decisions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from html import escape as html_escape
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +13,6 @@ from rich.table import Table
 
 from kcore.measure.hollow.histograms import NOT_KNOWN
 from kcore.measure.report.build import COLUMNS
-from kcore.measure.report.report_page import fact_lists, html_table, page
 from kcore.measure.storm.replay.compare_states import Group
 from kcore.measure.storm.replay.describe import MINUTE_MS
 from kcore.measure.storm.replay.recording import Recording, text_of
@@ -81,21 +79,6 @@ def show(console: Console, results: Sequence[TargetReplay]) -> None:
         console.print(table)
     for line in troubles(results):
         console.print(f"[bold red]{escape(printable(line))}[/]", soft_wrap=True)
-
-
-def render(recording: Recording, results: Sequence[TargetReplay], facts: dict[str, Any], speed: float) -> str:
-    """The page."""
-    body = [
-        f"<h1>Replay of {html_escape(recording.name)}</h1>",
-        f"<p>{text_of(recording.from_ms)} to {text_of(recording.to_ms)} UTC, {speed:g} times as fast as recorded: "
-        f"{len(recording.causes):,} events</p>",
-        fact_lists(facts),
-    ]
-    for title, head, lines in tables_of(results):
-        if lines:
-            body += [f"<h2>{html_escape(title)}</h2>", html_table(head, [(line, False) for line in lines], TEXT)]
-    body += [f"<p>{html_escape(line)}</p>" for line in troubles(results)]
-    return page("Replay", body)
 
 
 def table_of(results: Sequence[TargetReplay]) -> pa.Table:
