@@ -1,6 +1,7 @@
 """The largest requests that a stranger may send: each array of each API's request, filled with entries up to the limit.
 
-Entries name what the server has, or what it has not: one name again and again, or each another.
+Entries name what the server has, or what it has not: one name again and again, or each another. A request without an
+array is sent once, as it is.
 """
 
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from kcore.types import Uuid
 KNOWN, REPEATED, EACH_ANOTHER = "known", "repeated", "each another"
 NAMES: Final = (KNOWN, REPEATED, EACH_ANOTHER)
 _NO_TIMES: Final = ("max_wait_ms", "timeout_ms", "expiry_time_period_ms")
+_PLACEMENT: Final = "assignments"  # Without this array the controller places the replicas of a new topic or partition.
+_BY_CONTROLLER: Final = {"num_partitions": 1, "replication_factor": 1, "count": 1_000}
+_BY_REQUEST: Final = {"num_partitions": -1, "replication_factor": -1, "count": 1_000}
 
 
 class Large(NamedTuple):
@@ -60,7 +64,10 @@ class _Filling:
         for each in kind.__fields__:
             is_there = self._version in each.options.versions or self._version in each.options.tagged
             here = (*path, each.name)
-            if each.type.kind is Kind.ARRAY and here == self._path[: len(here)] and is_there:
+            is_filled = here == self._path[: len(here)]
+            if each.name == _PLACEMENT and not is_filled:
+                fields[each.name] = None if self._version in each.options.nullable else []
+            elif each.type.kind is Kind.ARRAY and is_filled and is_there:
                 fields[each.name] = self._array(each.type, here, number)
             elif is_there:
                 fields[each.name] = self._value(each.type, each.name, here, number)
@@ -93,6 +100,7 @@ class _Filling:
         if name in _NO_TIMES:
             return 1
         small = {"resource_type": 2, "pattern_type_filter": 3, "resource_type_filter": 2, "key_type": 0}
+        small |= _BY_REQUEST if _PLACEMENT in self._path else _BY_CONTROLLER
         small |= {"operation": 3, "permission_type": 3, "resource_pattern_type": 3, "acks": 1, "mechanism": 1}
         if name in small:
             return small[name]
@@ -117,9 +125,12 @@ def largest(target: Target, most: int = MOST_ENTRIES, apis: tuple[str, ...] = ()
     """Each array of each API of the server, in the newest version, filled to `most` values."""
     for api in apis or target.apis:
         kind, version = _newest(target, api)
-        for path in arrays_of(kind, version):
+        paths = [*arrays_of(kind, version)]
+        for path in paths:
             for names in NAMES:
                 yield _large(target, api, path, names, most)
+        if not paths:
+            yield Large(api, "", KNOWN, 0, _Filling(target, version, (), KNOWN, 0).message(kind), version)
 
 
 def one_of_each(target: Target, dice: Random) -> Iterator[Large]:

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from hostile import servers
 from hostile.attacks import INSIDE, SOURCES
 from hostile.frames import MOST_ENTRIES
@@ -24,7 +26,9 @@ from kcore.measure.processes import kcore_quorum
 WATCHED = (sys.executable, str(Path(__file__).with_name("watched_server.py")))
 MOST_MS = 50.0
 PATIENCE_S = 60.0
-SETTLES_S = 0.15  # The turn that frees the request comes after the answer.
+LOOK_S = 0.15  # The turn that frees the request comes after the answer.
+IDLE_SHARE = 0.2  # A server that uses less of a core while we look has done all that it does later.
+SETTLES_S = 30.0
 
 
 async def ask(port: int, source: str, data: bytes) -> str:
@@ -52,6 +56,16 @@ def turns_of(running: Running, folder: Path) -> list[float]:
     return [float(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def wait_until_idle(pid: int) -> None:
+    """Returns when the server has done what follows its answer, such as to apply records or delete folders."""
+    process, deadline = psutil.Process(pid), time.monotonic() + SETTLES_S
+    process.cpu_percent()
+    while time.monotonic() < deadline:
+        time.sleep(LOOK_S)
+        if process.cpu_percent() < IDLE_SHARE * 100:
+            return
+
+
 def measured(
     running: Running, folder: Path, source: str, options: argparse.Namespace
 ) -> Iterator[tuple[float, Large, str]]:
@@ -59,7 +73,7 @@ def measured(
     for large in largest(running.target, options.values, tuple(options.api)):
         before = len(turns_of(running, folder))
         answer = asyncio.run(ask(running.target.port, source, large.frame.data))
-        time.sleep(SETTLES_S)
+        wait_until_idle(running.pid)
         yield max(turns_of(running, folder)[before:], default=0.0), large, answer
 
 
