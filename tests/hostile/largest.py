@@ -19,6 +19,7 @@ KNOWN, REPEATED, EACH_ANOTHER = "known", "repeated", "each another"
 NAMES: Final = (KNOWN, REPEATED, EACH_ANOTHER)
 _NO_TIMES: Final = ("max_wait_ms", "timeout_ms", "expiry_time_period_ms")
 _PLACEMENT: Final = "assignments"  # Without this array the controller places the replicas of a new topic or partition.
+_LEFT_OUT: Final = {"CreatableTopic": (_PLACEMENT, "configs"), "CreatePartitionsTopic": (_PLACEMENT,)}
 _BY_CONTROLLER: Final = {"num_partitions": 1, "replication_factor": 1, "count": 1_000}
 _BY_REQUEST: Final = {"num_partitions": -1, "replication_factor": -1, "count": 1_000}
 
@@ -65,7 +66,7 @@ class _Filling:
             is_there = self._version in each.options.versions or self._version in each.options.tagged
             here = (*path, each.name)
             is_filled = here == self._path[: len(here)]
-            if each.name == _PLACEMENT and not is_filled:
+            if each.name in _LEFT_OUT.get(kind.__name__, ()) and not is_filled:
                 fields[each.name] = None if self._version in each.options.nullable else []
             elif each.type.kind is Kind.ARRAY and is_filled and is_there:
                 fields[each.name] = self._array(each.type, here, number)

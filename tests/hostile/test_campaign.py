@@ -92,7 +92,8 @@ def test_large_requests_are_of_all_apis_and_below_the_limit() -> None:
 def test_large_requests_create_topics() -> None:
     """The controller refuses counts together with replicas of the request's own."""
     by_array = {each.array: each.message.topics[0] for each in largest(EVERYTHING, 100, ("CreateTopics",))}
-    assert not by_array["topics"].assignments and by_array["topics"].num_partitions == 1
+    assert not by_array["topics"].assignments and not by_array["topics"].configs
+    assert by_array["topics"].num_partitions == 1
     assert by_array["topics.assignments"].assignments and by_array["topics.assignments"].num_partitions == -1
 
 
