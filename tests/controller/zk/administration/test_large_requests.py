@@ -14,6 +14,7 @@ from kcore.node.zk.admin import acls
 from kcore.protocol_errors import Errors
 from kcore.schema import configs
 from kcore.schema.acls import CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
+from kcore.schema.partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kcore.schema.scram import AlterUserScramCredentialsRequest, ScramCredentialDeletion
 from kcore.schema.structure import Message
 from kcore.schema.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -144,6 +145,22 @@ def test_new_topics_with_many_partitions_are_created_in_parts() -> None:
     response = ask(cluster, CreateTopicsRequest(topics=topics, timeout_ms=1_000))
     assert [(each.error_code, each.num_partitions) for each in response.topics] == [(Errors.NONE, 1_000)] * 5
     assert cluster.pauses == 5 + 5 + 5 + 4, "placed, encoded, decoded, and added to the table"
+
+
+def test_many_topics_get_new_partitions_in_parts() -> None:
+    """Topics that the controller does not have cost a part each 50, too."""
+    cluster, count = small([1]), 100
+    for name in NAMES[:count]:
+        cluster.write_topic(name, [2, 3])
+    cluster.run()
+    cluster.pauses = 0
+    topics = [CreatePartitionsTopic(name=name, count=12, assignments=None) for name in NAMES]
+    response = ask(cluster, CreatePartitionsRequest(topics=topics, timeout_ms=0))
+    unknown = [Errors.UNKNOWN_TOPIC_OR_PARTITION] * (MANY - count)
+    assert [each.error_code for each in response.results] == [Errors.REQUEST_TIMED_OUT] * count + unknown
+    assert all(len(cluster.active.table.rows_of_topic(name)) == 12 for name in NAMES[:count])
+    named, placed, encoded = MANY // 500, 12 * count // 1_000, 12 * count // 1_000
+    assert cluster.pauses >= named + MANY // 50 + placed + count // 50 + encoded
 
 
 def test_many_topics_are_searched_for_partitions_without_leaders_in_parts() -> None:

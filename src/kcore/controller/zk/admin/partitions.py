@@ -1,14 +1,16 @@
 """CreatePartitions: adds partitions to topics (KIP-195; ZkAdminManager.createPartitions of 3.9.1)."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from kcore.controller.rules import new_replicas
-from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM
+from kcore.controller.rules.mutation_quotas import CREATE_PARTITIONS_STRICT_FROM, MutationQuota
 from kcore.controller.rules.new_replicas import Replicas
 from kcore.controller.rules.replica_assignments import is_being_reassigned
+from kcore.controller.zk.admin.fit_brokers import FitBrokers
 from kcore.controller.zk.admin.quotas import message_of, quota_of
+from kcore.controller.zk.admin.topics import NAMED_AT_ONCE, PARTITIONS_AT_ONCE, TOPICS_AT_ONCE
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent
 from kcore.controller.zk.topics import topic_changes
@@ -17,13 +19,14 @@ from kcore.controller.zk.zk_context import ControllerContext
 from kcore.errors import TableError
 from kcore.metadata.table.partition_state import ReplicaAssignment
 from kcore.metadata.zookeeper import znodes
-from kcore.metadata.zookeeper.znode_operations import Node, OperationResult, SetData
+from kcore.metadata.zookeeper.znode_operations import Node, Operation, OperationResult, SetData
 from kcore.metadata.zookeeper.znodes import TopicAssignment
-from kcore.node.zk.znode_steps import read_nodes, write_nodes
+from kcore.node.zk.znode_steps import pause_after, pause_if_many, paused, read_nodes, write_nodes
 from kcore.protocol_errors import ApiException, Errors
 from kcore.schema import CreatePartitionsRequest, CreatePartitionsResponse
 from kcore.schema.partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from kcore.schema.structure import Message
+from kcore.steps import Work
 
 
 class Growth(NamedTuple):
@@ -39,21 +42,13 @@ def on_create_partitions(
 ) -> Steps[Message | None]:
     """Grows the valid topics; the response is sent once their partitions have leaders."""
     request = event.request
-    times = Counter(topic.name for topic in request.topics)
-    results = {topic.name: CreatePartitionsTopicResult(name=topic.name) for topic in request.topics}
-    known = [topic for topic in request.topics if topic.name in context.table.topics]
-    nodes = yield from read_nodes([znodes.topic_path(topic.name) for topic in known])
-    node_of = {topic.name: node for topic, node in zip(known, nodes, strict=True)}
+    results = dict[str, CreatePartitionsTopicResult]()
+    for place, topic in enumerate(request.topics, 1):
+        yield from pause_after(place, NAMED_AT_ONCE)
+        results[topic.name] = CreatePartitionsTopicResult(name=topic.name)
+    nodes = yield from _present(context, results)
     quota = yield from quota_of(context, event, strict_from=CREATE_PARTITIONS_STRICT_FROM)
-    growths: dict[str, Growth] = {}
-    for topic in request.topics:
-        try:
-            growth = _growth(context, topic, times[topic.name], node_of.get(topic.name))
-            if not request.validate_only:
-                quota.record(growth.added)
-            growths[topic.name] = growth
-        except ApiException as error:
-            results[topic.name].error_code, results[topic.name].error_message = error.error, message_of(error)
+    growths = yield from _checked(context, request, results, nodes, None if request.validate_only else quota)
     if not request.validate_only:
         yield from _grow(context, growths, results)
 
@@ -67,7 +62,40 @@ def on_create_partitions(
     return context.answer_when_led(event.request_id, begun, request.timeout_ms, response)
 
 
-def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None) -> Growth:
+def _present(context: ControllerContext, names: Iterable[str]) -> Steps[dict[str, Node | None]]:
+    """The znodes of the topics that the controller has, by name."""
+    known = [name for name in names if name in context.table.topics]
+    yield from pause_if_many(len(known), NAMED_AT_ONCE)
+    nodes = yield from read_nodes([znodes.topic_path(name) for name in known])
+    return dict(zip(known, nodes, strict=True))
+
+
+def _checked(
+    context: ControllerContext,
+    request: CreatePartitionsRequest,
+    results: dict[str, CreatePartitionsTopicResult],
+    nodes: dict[str, Node | None],
+    quota: MutationQuota | None,
+) -> Steps[dict[str, Growth]]:
+    """The valid growths, by topic; `quota` counts their partitions. Sets the errors in the results of the others."""
+    times = Counter(topic.name for topic in request.topics)
+    growths, brokers, work = dict[str, Growth](), FitBrokers(context), Work(PARTITIONS_AT_ONCE)
+    for place, topic in enumerate(request.topics, 1):
+        yield from pause_after(place, TOPICS_AT_ONCE)
+        try:
+            growth = _growth(context, topic, times[topic.name], nodes.get(topic.name), brokers)
+            if quota is not None:
+                quota.record(growth.added)
+            growths[topic.name] = growth
+            yield from paused(work.add(len(growth.assignment.partitions)))
+        except ApiException as error:
+            results[topic.name].error_code, results[topic.name].error_message = error.error, message_of(error)
+    return growths
+
+
+def _growth(
+    context: ControllerContext, topic: CreatePartitionsTopic, times: int, node: Node | None, brokers: FitBrokers
+) -> Growth:
     if times > 1:
         Errors.INVALID_REQUEST.raise_for("Duplicate topic in request.")
     if topic.name in context.topics_to_be_deleted:
@@ -84,7 +112,7 @@ def _growth(context: ControllerContext, topic: CreatePartitionsTopic, times: int
         )
     if not assignment.partitions:
         raise _failure(Errors.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{topic.name}' does not exist.")
-    added = {index: ReplicaAssignment(each) for index, each in _added(context, topic, assignment).items()}
+    added = {index: ReplicaAssignment(each) for index, each in _added(context, topic, assignment, brokers).items()}
     return Growth(assignment._replace(partitions=assignment.partitions | added), len(added), node.version)
 
 
@@ -93,10 +121,11 @@ def _failure(error: Errors, message: str) -> ApiException:
     return error.exception(message)
 
 
-def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment) -> Replicas:
+def _added(
+    context: ControllerContext, topic: CreatePartitionsTopic, assignment: TopicAssignment, brokers: FitBrokers
+) -> Replicas:
     """The replicas of the new partitions, by partition index."""
-    unfit = context.unfit_for(topic.name)
-    before, racks = len(assignment.partitions), new_replicas.registered(context.table.brokers, unfit)
+    before, racks = len(assignment.partitions), brokers.of_topic(topic.name)
     if topic.count < before:
         Errors.INVALID_PARTITIONS.raise_for(
             f"Topic currently has {before} partitions, which is higher than the requested {topic.count}."
@@ -110,7 +139,7 @@ def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment:
         check_znode_holds(topic.count - before)
         return new_replicas.placed_after(racks, existing, topic.count - before)
     wanted = [tuple(each.broker_ids) for each in topic.assignments]
-    new_replicas.check_fit(topic.name, wanted, context.not_coordinating & unfit)
+    new_replicas.check_fit(topic.name, wanted, context.not_coordinating & context.unfit_for(topic.name))
     if unknown := {broker for each in wanted for broker in each} - racks.keys():
         Errors.INVALID_REPLICA_ASSIGNMENT.raise_for(
             f"Unknown broker(s) in replica assignment: {', '.join(map(str, sorted(unknown)))}."
@@ -127,12 +156,12 @@ def _added(context: ControllerContext, topic: CreatePartitionsTopic, assignment:
 def _grow(
     context: ControllerContext, growths: dict[str, Growth], results: dict[str, CreatePartitionsTopicResult]
 ) -> Steps[None]:
-    outcomes = yield from write_nodes(
-        [
-            SetData(znodes.topic_path(name), znodes.encode_topic(growth.assignment), growth.version)
-            for name, growth in growths.items()
-        ]
-    )
+    operations, work = list[Operation](), Work(PARTITIONS_AT_ONCE)
+    for place, (name, growth) in enumerate(growths.items(), 1):
+        yield from pause_after(place, TOPICS_AT_ONCE)
+        yield from paused(work.add(len(growth.assignment.partitions)))
+        operations.append(SetData(znodes.topic_path(name), znodes.encode_topic(growth.assignment), growth.version))
+    outcomes = yield from write_nodes(operations)
     for name, outcome in zip(growths, outcomes, strict=True):
         if outcome is OperationResult.DONE:
             yield from topic_changes.take_modified(context, [name])

@@ -16,6 +16,7 @@ from kcore.controller.rules.mutation_quotas import (
     MutationQuota,
 )
 from kcore.controller.rules.new_replicas import Replicas
+from kcore.controller.zk.admin.fit_brokers import FitBrokers
 from kcore.controller.zk.admin.quotas import message_of, quota_of
 from kcore.controller.zk.effects import Steps
 from kcore.controller.zk.events import RequestEvent, TopicChange
@@ -148,15 +149,7 @@ class _Shared:
 
     def __init__(self, context: ControllerContext) -> None:
         self.topics = Collisions(context.table.topics.names)
-        self._context = context
-        self._brokers: dict[frozenset[int], dict[int, str | None]] = {}
-
-    def brokers_for(self, topic: str) -> dict[int, str | None]:
-        """The brokers that may have replicas of the topic, with their racks."""
-        unfit = frozenset(self._context.unfit_for(topic))
-        if unfit not in self._brokers:
-            self._brokers[unfit] = new_replicas.registered(self._context.table.brokers, unfit)
-        return self._brokers[unfit]
+        self.brokers = FitBrokers(context)
 
 
 def _new_topic(
@@ -183,7 +176,7 @@ def _new_topic(
         partitions = config.num_partitions if topic.num_partitions == UNSET else topic.num_partitions
         check_znode_holds(partitions)
         replicas = new_replicas.placed(
-            shared.brokers_for(name),
+            shared.brokers.of_topic(name),
             partitions,
             config.default_replication_factor if topic.replication_factor == UNSET else topic.replication_factor,
             seed=int.from_bytes(context.new_uuid()[:6], "big"),
