@@ -96,6 +96,18 @@ def test_the_results_are_copied_to_a_uri_and_stay_in_the_default_folder(command:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_results_at_uris_are_compared(command: list[str]) -> None:
+    for run in ("one", "two"):
+        assert kcore(*command, "--out", f"{STORE}/{run}").exit_code == 0
+    done = kcore("compare", f"{STORE}/one", f"{STORE}/two/results.parquet", "--html", "page.html")
+    assert done.exit_code in (0, 1, 3) and "none of" in done.stdout, done.output
+    assert f"{STORE}/one" in Path("page.html").read_text()
+    done = kcore("compare", f"{STORE}/three", f"{STORE}/two")
+    assert done.exit_code == 2 and done.stderr.startswith(f"kcore: results at {STORE}/three: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_file_uri_is_the_local_folder(command: list[str], tmp_path: Path) -> None:
     done = kcore(*command, "--out", f"file://{tmp_path}/here")
     assert done.exit_code == 0 and Path("here/results.parquet").is_file() and not Path("out").exists(), done.output

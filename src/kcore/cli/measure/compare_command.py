@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from kcore.measure.bench import compare, compare_views
 from kcore.measure.bench.compare import Compared, Comparison
 from kcore.measure.report import result_files
 from kcore.measure.report.result_table import ResultTable
+from kcore.measure.report.uri_folder import UriFolder, without_password
 
 BENCH: Final = {"workload", "operation"}  # Columns that results of `kcore bench` have.
 STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` have.
@@ -25,13 +27,13 @@ STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` h
 
 def command(
     old: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="A result folder, or its results.parquet or results.jsonl; the output of storm --json; with --table, "
-            "the name of a run."
+            help="A result folder, or its results.parquet or results.jsonl; the output of storm --json; the URI of a "
+            "folder, as --out has it; with --table, the name of a run."
         ),
     ],
-    new: Annotated[Path, typer.Argument(help="The results of the run to judge.")],
+    new: Annotated[str, typer.Argument(help="The results of the run to judge.")],
     table: compare_options.Table = None,
     threshold: compare_options.Threshold = None,
     mapped: compare_options.Map = None,
@@ -62,7 +64,7 @@ def command(
     if html is not None:
         from kcore.measure.bench import compare_page  # Imports matplotlib, which takes a second.
 
-        _write(html, compare_page.as_html(comparison, (str(old), str(new))))
+        _write(html, compare_page.as_html(comparison, (without_password(old), without_password(new))))
     raise typer.Exit(comparison.exit)
 
 
@@ -76,14 +78,14 @@ class _Run(NamedTuple):
     left_out: Sequence[str] = ()  # Failed or invalid repetitions, one line each.
 
 
-def run(old: Path, new: Path, options: Options, table: str | None = None) -> Comparison:
+def run(old: str, new: str, options: Options, table: str | None = None) -> Comparison:
     """Compares the runs. Ends the command with exit code 2 if a file is unreadable, or only one is of a storm.
 
     `table`: the URI of a table of runs, in which `old` and `new` are names.
     """
     before, after = (_read(each) if table is None else _read_run(table, each) for each in (old, new))
     if before.of_storm != after.of_storm:
-        storm, bench = (old, new) if before.of_storm else (new, old)
+        storm, bench = map(without_password, (old, new) if before.of_storm else (new, old))
         fail(f"{storm} is of kcore storm, {bench} of kcore bench: give two of the same command")
     if wrong := compare.unknown_names(before.found, after.found, options.names):
         fail(f"--map: {wrong}")
@@ -108,72 +110,77 @@ def _about() -> str:
     return compared.ABOUT
 
 
-def _remarks_on_storms(before: _Run, after: _Run, paths: tuple[Path, Path], options: Options) -> list[str]:
+def _remarks_on_storms(before: _Run, after: _Run, paths: tuple[str, str], options: Options) -> list[str]:
     from kcore.measure.storm import compared
 
     if before.profiled != after.profiled:
-        with_it, without = paths if before.profiled else paths[::-1]
+        with_it, without = map(without_password, paths if before.profiled else paths[::-1])
         fail(f"{with_it} is of a storm with --profile, {without} is not: samplers take CPU time; give two of one kind")
     remarks = compared.remarks_on(before.facts, after.facts)
     return remarks if options.names else [*remarks, *compared.map_hint(before.found, after.found)]
 
 
-def _read(path: Path) -> _Run:
+def _read(given: str) -> _Run:
+    """The results in a file, or in a folder at a path or a URI."""
+    if "://" not in given:
+        return _read_file(Path(given), given)
+    with TemporaryDirectory() as folder:
+        try:
+            path = UriFolder(given).fetch_results(Path(folder))
+        except Exception as error:  # A file system of fsspec raises errors of its package.
+            fail(store_error("results at", given, error))
+        return _read_file(path, without_password(given))
+
+
+def _read_file(path: Path, name: str) -> _Run:
+    """`name`: the name of the results in errors."""
+    from kcore.measure.storm import compared
+
     try:
         columns = set(result_files.columns_in(result_files.results_file(path)))
         if columns.isdisjoint(BENCH | STORM):
             raise ValueError("results of neither kcore bench nor kcore storm")
-        return _read_storm(path) if columns >= STORM else _read_bench(path)
+        return _of_storm(name, compared.read(path)) if columns >= STORM else _of_bench(name, results.read(path))
     except OSError as error:
-        fail(f"{path}: {error.strerror}" if error.strerror else str(error))
+        fail(f"{name}: {error.strerror}" if error.strerror else str(error))
     except (ValueError, pa.ArrowException) as error:
-        fail(f"{path}: {error}")
+        fail(f"{name}: {error}")
 
 
-def _read_run(uri: str, run: Path) -> _Run:
+def _read_run(uri: str, run: str) -> _Run:
     """The results of a run in a table of runs."""
+    from kcore.measure.storm import compared
+
     try:
-        table, name = ResultTable(uri).read(str(run)), Path(f"run {run}")
+        table, name = ResultTable(uri).read(run), f"run {run}"
     except Exception as error:  # A file system of fsspec raises errors of its package.
         fail(store_error("--table", uri, error))
     try:
-        if not {*table.column_names} >= STORM:
-            return _of_bench(name, results.checked(table))
-        from kcore.measure.storm import compared
-
-        return _of_storm(name, compared.checked(table))
+        if {*table.column_names} >= STORM:
+            return _of_storm(name, compared.checked(table))
+        return _of_bench(name, results.checked(table))
     except ValueError as error:
         fail(store_error("--table", uri, error))
 
 
-def _read_bench(path: Path) -> _Run:
-    return _of_bench(path, results.read(path))
-
-
-def _of_bench(path: Path, table: pa.Table) -> _Run:
+def _of_bench(name: str, table: pa.Table) -> _Run:
     rows = table.to_pylist()
     failed = [f"a failed cell of {row['workload']} is left out: {row['error']}" for row in results.failures(rows)]
-    return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_reported(path, failed))
+    return _Run(False, results.summarise(rows), result_files.facts_of(table), left_out=_reported(name, failed))
 
 
-def _read_storm(path: Path) -> _Run:
-    from kcore.measure.storm import compared
-
-    return _of_storm(path, compared.read(path))
-
-
-def _of_storm(path: Path, table: pa.Table) -> _Run:
+def _of_storm(name: str, table: pa.Table) -> _Run:
     from kcore.measure.storm import compared
     from kcore.measure.storm.report_rows import is_profiled
 
     rows, facts = table.to_pylist(maps_as_pydicts="strict"), result_files.facts_of(table)
-    left_out = _reported(path, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
+    left_out = _reported(name, [*compared.left_out(rows), *compared.never_ran(rows, facts)])
     return _Run(True, compared.figures_of(rows), facts, is_profiled(rows), left_out)
 
 
-def _reported(path: Path, lines: Sequence[str]) -> Sequence[str]:
+def _reported(name: str, lines: Sequence[str]) -> Sequence[str]:
     for line in lines:
-        say(f"kcore: {path}: {line}", err=True)
+        say(f"kcore: {name}: {line}", err=True)
     return lines
 
 

@@ -16,10 +16,11 @@ with needs("report"):
 
 METADATA_KEY = b"kcore"
 _MOST_BYTES: Final = 1 << 28  # The largest results.jsonl that is read.
+RESULTS: Final = "results.parquet"
 CELLS: Final = "cells.jsonl"  # The finished cells of a run of `kcore bench` that has not ended.
 # Every file that a command writes into a results folder.
 RESULT_FILES: Final = (
-    *("results.parquet", "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
+    *(RESULTS, "results.jsonl", "plan.toml", "report.html", "medians.json", "curves.json"),
     *("rivals.parquet", "rivals.jsonl", "targets.jsonl", "ranges.jsonl"),
     *("profile.jsonl", CELLS),
 )
@@ -44,7 +45,7 @@ def facts_in(schema: pa.Schema) -> dict[str, Any]:
 
 def results_file(path: Path) -> Path:
     """The results file in a folder that `write` filled, or the given file itself."""
-    return path / "results.parquet" if path.is_dir() else path
+    return path / RESULTS if path.is_dir() else path
 
 
 def columns_in(path: Path) -> list[str]:
@@ -102,7 +103,7 @@ def write(table: pa.Table, directory: Path) -> None:
 
 def write_rows(table: pa.Table, directory: Path) -> None:
     """Writes results.parquet and results.jsonl."""
-    write_table(directory / "results.parquet", table)
+    write_table(directory / RESULTS, table)
     write_lines(directory / "results.jsonl", table.to_pylist(maps_as_pydicts="strict"))
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kcore.extras import needs
-from kcore.measure.report.result_files import is_result
+from kcore.measure.report.result_files import RESULTS, is_result
 
 with needs("report"):
     import pyarrow as pa
@@ -47,6 +47,16 @@ class UriFolder:
     def names(self) -> list[str]:
         """The names of the files and folders in this folder; none if it does not exist."""
         return [each.base_name for each in self.files.get_file_info(fs.FileSelector(self.path, allow_not_found=True))]
+
+    def fetch_results(self, directory: Path) -> Path:
+        """Copies this folder's results.parquet, or the file that the URI names, to `directory`; returns its path there.
+
+        Raises OSError if there is none.
+        """
+        source = self.path if self.files.get_file_info(self.path).is_file else f"{self.path}/{RESULTS}"
+        copy = directory / Path(source).name
+        fs.copy_files(source, str(copy), self.files, fs.LocalFileSystem())
+        return copy
 
     def replace(self, directory: Path, part: str) -> None:
         """Removes the results here and in the subfolder `part`, then copies all files below the local `directory`.
