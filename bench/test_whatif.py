@@ -1,4 +1,4 @@
-"""What-if questions: each pair of brokers, one lost broker, a restart plan, and the snapshot that they are asked about.
+"""Questions about losses: each pair of brokers, one lost broker, a restart plan, and the snapshot that they are asked about.
 
     .venv/bin/python -m pytest bench/test_whatif.py --benchmark-enable
 
