@@ -247,15 +247,34 @@ def test_a_znode_that_makes_no_sense_sets_nothing() -> None:
     assert {each.config_source for each in result.configs} == {5}
 
 
-def test_settings_that_could_not_be_written_are_no_success() -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_settings_that_another_node_writes_meanwhile_stay(exists: bool) -> None:
+    """The node reads the znode again, and alters it again."""
     cluster = small([1, 2])
+    if exists:
+        alter(cluster, resource((SET, "retention.ms", "8")))
 
     def before(effect: object) -> None:
         if isinstance(effect, WriteNodes):
             cluster.before = lambda _: None
-            cluster.tree.create(PATH, znodes.encode_config({"retention.ms": "9"}))
+            write = cluster.tree.set_data if exists else cluster.tree.create
+            write(PATH, znodes.encode_config({"retention.ms": "9"}))
 
     cluster.before = before
-    [(error, _)] = alter(cluster, resource((SET, "segment.ms", "5")))
-    assert error is Errors.UNKNOWN_SERVER_ERROR
+    assert alter(cluster, resource((SET, "segment.ms", "5"))) == [(Errors.NONE, None)]
+    assert stored(cluster) == {"retention.ms": "9", "segment.ms": "5"}
+
+
+def test_settings_that_could_not_be_written_are_no_success() -> None:
+    cluster, values = small([1, 2]), iter(range(100))
+    alter(cluster, resource((SET, "retention.ms", "8")))
+
+    def before(effect: object) -> None:
+        if isinstance(effect, WriteNodes):
+            cluster.tree.set_data(PATH, znodes.encode_config({"retention.ms": str(next(values))}))
+
+    cluster.before = before
+    assert alter(cluster, resource((SET, "segment.ms", "5"))) == [
+        (Errors.UNKNOWN_SERVER_ERROR, "Not written: the znode has another version")
+    ]
     assert stored(cluster) == {"retention.ms": "9"}

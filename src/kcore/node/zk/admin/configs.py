@@ -120,6 +120,8 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
 
 SETTINGS_AT_ONCE: Final = 1_000  # Settings of one part: each takes up to 2 us.
 RESOURCES_AT_ONCE: Final = 50  # Resources of one part of a change of settings.
+MOST_TRIES: Final = 10
+_CHANGED_MEANWHILE: Final = (OperationResult.BAD_VERSION, OperationResult.NODE_EXISTS, OperationResult.NO_NODE)
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
 Resource: TypeAlias = (
@@ -143,7 +145,7 @@ class Known(NamedTuple):
     """The content of an entity's znode under /config."""
 
     configs: Configs
-    has_znode: bool
+    version: int | None = None  # Of the znode; None if there is none.
 
 
 def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
@@ -198,32 +200,42 @@ def _changes(
 def _alter(
     node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
 ) -> ZnodeSteps[list[AlterConfigsResourceResponse]]:
+    """Alters the resources; reads a znode again, and alters it again, if another node has changed it meanwhile."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
     yield from pause_if_many(len(resources), SETTINGS_AT_ONCE)
-    known = yield from _known_configs(node, resources)
-    responses: list[AlterConfigsResourceResponse] = []
-    altered: list[tuple[AlterConfigsResourceResponse, list[Operation]]] = []
-    for place, resource in enumerate(resources, 1):
-        yield from pause_after(place, RESOURCES_AT_ONCE)
-        response = AlterConfigsResourceResponse(
-            resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
-        )
-        responses.append(response)
-        try:
-            check_resource(resource, times[resource.resource_type, resource.resource_name])
-            if (operations := (yield from _altered(node, resource, known))) is not None:
-                altered.append((response, operations))
-        except ApiException as error:
-            response.error_code, response.error_message = error.error, str(error)
-    if altered and not validate_only:
-        outcomes = yield from write_nodes([operation for _, operations in altered for operation in operations])
-        for (response, _), outcome in zip(altered, outcomes[::2], strict=True):
-            if outcome is not OperationResult.DONE:
-                response.error_code, response.error_message = (
-                    Errors.UNKNOWN_SERVER_ERROR,
-                    f"Not written: {outcome.value}",
-                )
-    return responses
+    responses = dict[int, AlterConfigsResourceResponse]()
+    left = dict(enumerate(resources))
+    for _ in range(MOST_TRIES):
+        known = yield from _known_configs(node, [*left.values()])
+        altered: dict[int, list[Operation]] = {}
+        for place, (number, resource) in enumerate(left.items(), 1):
+            yield from pause_after(place, RESOURCES_AT_ONCE)
+            response = responses[number] = AlterConfigsResourceResponse(
+                resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
+            )
+            try:
+                check_resource(resource, times[resource.resource_type, resource.resource_name])
+                if (operations := (yield from _altered(node, resource, known))) is not None:
+                    altered[number] = operations
+            except ApiException as error:
+                response.error_code, response.error_message = error.error, str(error)
+        if not altered or validate_only:
+            break
+        failed = yield from _write(altered)
+        for number, outcome in failed.items():
+            responses[number].error_code = Errors.UNKNOWN_SERVER_ERROR
+            responses[number].error_message = f"Not written: {outcome.value}"
+        left = {number: resources[number] for number, outcome in failed.items() if outcome in _CHANGED_MEANWHILE}
+        if not left:
+            break
+    return [*responses.values()]
+
+
+def _write(altered: dict[int, list[Operation]]) -> ZnodeSteps[dict[int, OperationResult]]:
+    """Performs the operations of each resource; returns the outcomes of the settings that were not written."""
+    outcomes = yield from write_nodes([operation for operations in altered.values() for operation in operations])
+    results = zip(altered, outcomes[::2], strict=True)
+    return {number: outcome for number, outcome in results if outcome is not OperationResult.DONE}
 
 
 def _entity_of(node: ConfigNode, resource: Resource) -> str | None:
@@ -250,9 +262,10 @@ def _known_configs(node: ConfigNode, resources: Sequence[Resource]) -> ZnodeStep
     for place, (entity, path, found) in enumerate(zip(entities, paths, nodes, strict=True), 1):
         yield from pause_after(place, RESOURCES_AT_ONCE)
         try:
-            known[entity] = Known({} if found is None else znodes.decode_config(path, found.data), found is not None)
+            known[entity] = Known({}) if found is None else Known(znodes.decode_config(path, found.data), found.version)
         except TableError:
-            known[entity] = Known({}, has_znode=True)  # Kafka, too, treats an unreadable znode as empty.
+            assert found is not None
+            known[entity] = Known({}, found.version)  # Kafka, too, treats an unreadable znode as empty.
     return known
 
 
@@ -291,7 +304,7 @@ def _altered(
 def _written(entity: str, known: Known, configs: Configs) -> list[Operation]:
     path, data = f"{znodes.CONFIG}/{entity}", znodes.encode_config(configs)
     note = Create(CHANGE_PATH, znodes.encode_config_change(entity), sequential=True)
-    return [SetData(path, data) if known.has_znode else Create(path, data), note]
+    return [Create(path, data) if known.version is None else SetData(path, data, known.version), note]
 
 
 def describe_configs(
