@@ -145,7 +145,7 @@ class Known(NamedTuple):
     """The content of an entity's znode under /config."""
 
     configs: Configs
-    version: int | None = None  # Of the znode; None if there is none.
+    version: int | None = None  # The znode's version; None if there is no znode.
 
 
 def settings_of(config: Any, but: Collection[str]) -> Mapping[str, str]:
