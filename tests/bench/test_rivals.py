@@ -159,6 +159,7 @@ def test_a_run_that_others_stopped_does_not_cost_a_peer_its_turns() -> None:
     assert turns == [5, 5, 1]
 
 
+@pytest.mark.long
 def test_several_runs_have_ranges(echo: Any, tmp_path: Path) -> None:
     console = Console(record=True, width=120, file=(tmp_path / "console").open("w"))
     options = replace(echo(**{KCORE: "honest", "java": "honest"}), runs=2, out=tmp_path / "out")
@@ -203,11 +204,13 @@ def test_messages_have_their_newest_version() -> None:
         assert int(version) == kcore.schema.message_class(message).versions.highest
 
 
+@pytest.mark.long
 def test_big_messages_have_the_partitions_that_times_are_divided_by(messages: Path) -> None:
     columns = kcore.decode_columns("StopReplicaRequest", 4, (messages / "StopReplicaRequest.4.big.bin").read_bytes())
     assert len(columns.topic_states.partition_states) == rivals.BIG_PARTITIONS
 
 
+@pytest.mark.long
 def test_each_view_of_kcore_has_its_own_messages(echo: Any, tmp_path: Path) -> None:
     options = replace(echo(**{KCORE: "honest", OBJECTS: "honest", "go": "honest"}), only=("messages",))
     report = rivals.run(options, silent)

@@ -46,6 +46,7 @@ def test_a_comparison_keeps_its_verdict_when_its_reader_leaves(runs: Path, form:
     assert slower == (1, "")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [["--help"], ["storm", "--list"], ["compare", "--help"], ["bench", "--print-plan"]])
 def test_a_command_that_only_prints_ends_as_by_sigpipe(command: list[str]) -> None:
     assert without_reader(*PYTHON, *command) == (ENDED_BY_SIGPIPE, "")

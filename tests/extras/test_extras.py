@@ -17,6 +17,8 @@ import kcore
 from kcore.errors import MissingExtraError
 from kcore.extras import EXTRAS, install_command, needs
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "kcore"
 WORKS_WITH = Path(__file__).with_name("works_with.py")
@@ -88,10 +90,7 @@ def test_the_library_needs_numpy_alone() -> None:
         assert done.returncode == 0, done.stderr
 
 
-ALL_BUT_JAVA = [
-    extra if extra == "cli" else pytest.param(extra, marks=pytest.mark.long)
-    for extra in sorted(EXTRAS.keys() - {"java"})
-]
+ALL_BUT_JAVA = sorted(EXTRAS.keys() - {"java"})
 
 
 @pytest.mark.parametrize("extra", ALL_BUT_JAVA)
@@ -241,7 +240,6 @@ def third_party(path: Path) -> Collection[str]:
     return {name.partition(".")[0] for name in names} - {*sys.stdlib_module_names, "annotationlib"} - {"kcore", "numpy"}
 
 
-@pytest.mark.long
 def test_every_package_that_is_imported_is_in_an_extra() -> None:
     known = {package for extra in EXTRAS.values() for package in extra.packages} | {"py4j"}  # PySpark requires it.
     for path in PACKAGE.rglob("*.py"):

@@ -12,13 +12,8 @@ from pages.test_pages import check
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PRINTS = re.compile(r"^# Prints:\n((?:#.*\n)+)\Z", re.MULTILINE)
-STARTS_PROCESSES = ("spark", "storm")
 TAKES_ARGUMENTS = ("metadata_follower", "proxy")  # `test_network_examples.py` runs them.
-APART = [
-    pytest.param(each, marks=pytest.mark.long) if any(word in each.stem for word in STARTS_PROCESSES) else each
-    for each in EXAMPLES
-    if each.stem not in TAKES_ARGUMENTS
-]
+APART = [each for each in EXAMPLES if each.stem not in TAKES_ARGUMENTS]
 
 
 def prints_of(example: Path) -> str:
@@ -28,6 +23,7 @@ def prints_of(example: Path) -> str:
     return re.sub(r"^# ?", "", said[1], flags=re.MULTILINE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", APART, ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, example], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -32,7 +32,7 @@ WITH_SPARK = [
 ]
 WITH_PYTHON = [page for page in PAGES if python_of(page.read_text(encoding="utf-8")) and page not in WITH_SPARK]
 WITH_TRANSCRIPTS = [page for page in PAGES if [*transcripts_of(page.read_text(encoding="utf-8"))]]
-LONG_TRANSCRIPTS = {"your-cluster.md"}
+LONG_TRANSCRIPTS = {"files.md", "whatif.md", "your-cluster.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names(PAGES))

@@ -18,6 +18,8 @@ from kcore.errors import TargetError
 from kcore.measure.processes import ivy, jars
 from kcore.spark.java import NoJavaError
 
+pytestmark = pytest.mark.long
+
 DATA = {"org/example/a/1/a-1.jar": b"first", "org/example/deep/b_2.13/2.0/b_2.13-2.0.jar": b"second"}
 NAMES = ["a-1.jar", "b_2.13-2.0.jar"]
 FD_SETSIZE = 1024  # glibc's value.

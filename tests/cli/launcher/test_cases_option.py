@@ -9,6 +9,8 @@ import pytest
 
 import cases
 
+pytestmark = pytest.mark.long
+
 LAUNCHER = Path(__file__).parents[3] / "kcore"
 NAME = "epoch_cache_3.9.1"
 TEST = f"tests/replication/test_divergence_recorded.py::test_epoch_cache[{NAME.rpartition('_')[2]}]"

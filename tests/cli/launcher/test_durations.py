@@ -10,6 +10,8 @@ import pytest
 
 from durations import CORE_S, KEY, SLOWEST, estimate, words_of
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[3]
 TEST = "def test_quick() -> None: ...\n"
 

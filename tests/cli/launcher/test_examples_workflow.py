@@ -9,6 +9,8 @@ import pytest
 from kcore.cli.commands import COMMANDS
 from kcore.measure.storm.kraft.scenarios import SCENARIOS
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = Path(__file__).parents[3] / "examples"
 WORKFLOWS = {path.name: path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.glob("*.yml"))}
 LINES = {

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 LAUNCHER = Path(__file__).parents[3] / "kcore"
 UV = """#!/bin/sh
 echo "$*" >>"{calls}"

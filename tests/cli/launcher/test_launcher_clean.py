@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 LAUNCHER = Path(__file__).parents[3] / "kcore"
 MADE = (".venv/bin/python", "build/setup.log", "out/storm-1/table.json", ".hypothesis/x", ".pytest_cache/x")
 COMPILED = ("src/kcore/_ext/wire.so", "src/kcore/_ext/rust/target/x", "tests/__pycache__/x.pyc", "src/kcore.egg-info/x")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SHIFTED = Path(__file__).parents[3] / "ci" / "shifted"
 DAY_S = 24 * 3600
 WAITS = """
