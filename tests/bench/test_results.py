@@ -1,14 +1,19 @@
 import json
+from io import StringIO
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
+from kcore.measure.bench import bench_report as report
 from kcore.measure.bench import bench_results as results
+from kcore.measure.bench import tables
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import CODE, ROW_SCHEMA, VARIANT
+from kcore.spark.failures import ENDED, LOST
 from workloads.fakes import row
 
 CELLS = [Cell("codec", 100, 10, 1, 0), Cell("codec", 100, 10, 1, 1)]
@@ -42,6 +47,23 @@ def test_a_run_is_good_only_if_every_cell_ran_and_all_agree():
     assert results.verdict([FIRST, BROKEN], CELLS) is Exit.FAILED
     assert results.verdict([FIRST], CELLS) is Exit.INVALID
     assert results.missing([FIRST], CELLS) == [CELLS[1]]
+
+
+def test_cells_that_spark_lost_for_one_reason_are_one_line() -> None:
+    lost, ended = f"{LOST}: there has been no executor for 60 s", f"{ENDED}: its master is gone"
+    errors = [lost] * 1200 + [ended, "ValueError: no"]
+    rows = [FIRST, *(row(repetition=nth + 1, operation="", error=error) for nth, error in enumerate(errors))]
+    assert results.failed_alone(rows) == rows[-1:]
+    assert results.not_measured(rows) == [f"1,200 cells: {lost}", f"1 cell: {ended}"]
+    console = Console(file=StringIO(), width=200)
+    tables.show(console, [], rows)
+    shown = [f"not measured {line}" for line in results.not_measured(rows)]
+    assert console.file.getvalue().splitlines() == [
+        "failed codec 100 partitions 10 brokers #1202: ValueError: no",
+        *shown,
+    ]
+    page = report.render(pa.Table.from_pylist(rows, schema=ROW_SCHEMA), [])
+    assert page.count(lost) == 1 and f"not measured: 1,200 cells: {lost}" in page
 
 
 def test_repetitions_with_another_digest_make_the_run_invalid():

@@ -1,11 +1,13 @@
 """Message sets of magic 0 and 1: as Kafka 3.9.1 reads its own and kafka-python's, bounds, and invalid bytes."""
 
 import gzip
+import mmap
 import pickle
 import random
 import struct
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -110,6 +112,16 @@ def test_a_wrong_crc_is_marked_or_ignored() -> None:
 
 
 @pytest.mark.recorded
+def test_a_problem_keeps_no_view_of_the_data(tmp_path: Path) -> None:
+    torn = tmp_path / "torn"
+    torn.write_bytes(message(0, b"value")[:-1])
+    with torn.open("rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    found = scan_message_sets(data, stop=True)
+    assert found.problem is not None
+    data.close()  # BufferError if a view still exists.
+
+
 def test_a_scan_decompresses_nothing() -> None:
     batches = scan_message_sets(data_of("kafka 1 lz4 CreateTime"))
     assert (batches.base_offset.tolist(), batches.last_offset.tolist()) == ([109], [109])

@@ -23,9 +23,11 @@ PACKAGES = ("spark.executorEnv.PYTHONPATH", "spark.archives", "spark.submit.pyFi
 IS_LOCAL = re.compile(r"local\b")  # local[N], local-cluster[...]: the executors are processes on this machine.
 ON_THIS_MACHINE = re.compile(r"local\b|spark://(127\.|localhost)")
 # Spark changes the log level and prints a greeting unless the root logger's level is warn: the appender filters
-# instead.
+# instead. Spark's network prints a stack for each message to an executor that is gone; kcore has a sentence for that.
 QUIET_LOGS = """rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
+logger.network.name = org.apache.spark.network
+logger.network.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR

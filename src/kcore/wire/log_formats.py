@@ -47,6 +47,8 @@ def scan_log(
     while True:
         found.append(scan_batches(steady, start=start, limit=left, check_crc=check_crc, stop=True))
         left, start, problem = left - len(found[-1]), found[-1].end, found[-1].problem
+        if not problem and len(found) == 1:
+            return found[0]
         if left and problem and is_message(steady, start):
             found.append(_messages(steady, start, left, check_crc))
             left, start, problem = left - len(found[-1]), found[-1].end, found[-1].problem

@@ -99,7 +99,7 @@ def scan_message_sets(
         try:
             found = message_at(steady, position)
         except DecodeError as error:
-            problem = error
+            problem = error.with_traceback(None)  # Its frames would keep a view of the data, and so the file mapped.
             break
         rows.add(position, found, check_crc and _crc_matches(steady, position, found))
         position = found.end

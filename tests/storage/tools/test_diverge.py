@@ -1,5 +1,7 @@
 """Where two replicas differ: every change is found at its offset, however the segments are cut."""
 
+import gzip
+import struct
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -12,11 +14,13 @@ from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.log.log_writer import LogWriter, write_indexes
 from kcore.storage.tools.diverge import READS, Divergence, diverge, epochs_part
 from kcore.storage.tools.diverge_dirs import diverge_log_dirs, partitions_in
+from kcore.wire.log_formats import decode_run, scan_log
 from kcore.wire.record_building import encode_records
 from kcore.wire.records import decode_records
 from seeds import seeds
 from storage.building import batch, batches, write_log
-from storage.samples import KRAFT43, METADATA_43
+from storage.samples import KRAFT43, METADATA_43, OLD_FORMATS
+from wire.test_message_sets import GZIP, message
 
 COUNT = 60
 
@@ -280,3 +284,107 @@ def test_whole_log_directories(tmp_path: Path):
     assert list(some.items()) == [(("u", 7), found[TopicPartition("u", 7)])]
     with pytest.raises(StorageError, match="neither log directory holds x-0"):
         diverge_log_dirs(tmp_path / "a", tmp_path / "b", partitions=[TopicPartition("x", 0)])
+
+
+def old_log(end: int, changed: int | None = None) -> list[bytes]:
+    """Messages of magic 0 and 1 up to offset `end`. Every third message is compressed and has three records.
+
+    The record at `changed` has another value of the same length.
+    """
+    made: list[bytes] = []
+    at = 0
+    while at < end:
+        magic, offsets = len(made) % 2, range(at, at + 3 if len(made) % 3 == 2 else at + 1)
+        values = [b"changed" if offset == changed else b"value %d" % (offset % 10) for offset in offsets]
+        if len(offsets) == 1:
+            made.append(message(at, values[0], magic=magic))
+        else:
+            places = range(3) if magic else offsets  # Relative in magic 1.
+            inner = b"".join(message(*each, magic=magic) for each in zip(places, values, strict=True))
+            made.append(message(offsets[-1], gzip.compress(inner, mtime=0), magic=magic, codec=GZIP))
+        at = offsets[-1] + 1
+    return made
+
+
+@pytest.mark.parametrize("read", READS)
+def test_messages_of_magic_0_and_1_are_compared_record_by_record(read: str, tmp_path: Path) -> None:
+    newer = batches(5, first=40)
+    first = write_log(tmp_path / "a", cut([*old_log(40), *newer], Random(1)))
+    assert diverge(first, write_log(tmp_path / "b", {0: b"".join([*old_log(40), *newer])}), read=read).reason == "same"
+    for changed in range(20):
+        made = [*old_log(40, changed), *newer]
+        second = write_log(tmp_path / f"{changed}", cut(made, Random(changed)))
+        for found in (diverge(first, second, read=read), diverge(second, first, read=read)):
+            assert (found.offset, found.reason, found.detail) == (changed, "batch", "")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_the_end_of_a_log_of_magic_0_and_1(read: str, tmp_path: Path) -> None:
+    made = old_log(40)
+    whole = write_log(tmp_path / "a", {0: b"".join(made)})
+    kept = made[:8]  # The next message has the records of the offsets 12 to 14.
+    found = diverge(whole, write_log(tmp_path / "b", {0: b"".join(kept)}), read=read)
+    assert (found.offset, found.reason, found.detail) == (12, "end", "the second log ends first")
+    torn = diverge(whole, write_log(tmp_path / "c", {0: b"".join(made[:9])[:-20]}), read=read)
+    rest = len(made[8]) - 20
+    assert (torn.offset, torn.detail) == (
+        12,
+        f"the second log ends first; the second log has {rest} bytes that are no batch",
+    )
+
+
+def test_compressed_messages_of_other_lengths_and_damaged_ones(tmp_path: Path) -> None:
+    three, two = (
+        old_log(5)[2],
+        message(
+            3, gzip.compress(message(2, b"value 2", magic=0) + message(3, b"value 3", magic=0)), magic=0, codec=GZIP
+        ),
+    )
+    a, b = (write_log(tmp_path / name, {2: data}) for name, data in (("a", three), ("b", two)))
+    found = diverge(a, b)
+    assert (found.offset, found.reason, found.detail) == (4, "batch", "")
+    assert diverge(b, a).offset == 4
+    damaged = write_log(tmp_path / "c", {2: three[:-1] + b"!"})
+    found = diverge(a, damaged)
+    assert (found.offset, found.detail) == (2, "the second one's CRC does not match")
+    other = write_log(tmp_path / "d", {2: batch(2, [b"value 2", b"value 3", b"value 4"])})
+    assert (diverge(a, other).offset, diverge(a, other).reason) == (2, "batch")
+
+
+def test_an_index_of_old_messages_is_used(tmp_path: Path) -> None:
+    made, other = old_log(400), old_log(400, changed=390)
+    a, b = (write_log(tmp_path / name, {0: b"".join(side)}) for name, side in (("a", made), ("b", other)))
+    slow = diverge(a, b)
+    place, entries = 0, b""
+    for number, each in enumerate(made):
+        if number % 8 == 0:
+            entries += struct.pack(">ii", int.from_bytes(each[:8]), place)  # Its last offset, and its place.
+        place += len(each)
+    for folder in (a, b):
+        (folder / f"{0:020}.index").write_bytes(entries)
+    fast = diverge(a, b)
+    assert (fast.offset, slow.offset) == (390, 390)
+    assert fast.bytes_read - len(entries) < slow.bytes_read
+
+
+def test_recorded_segments_of_old_formats(tmp_path: Path) -> None:
+    [segment] = OLD_FORMATS.rglob("*.log")
+    data = segment.read_bytes()
+    base_offset, found = int(segment.stem), scan_log(data)
+    a = write_log(tmp_path / "a", {base_offset: data})
+    assert [diverge(a, a, read=read).reason for read in READS] == ["same"] * 3
+    for row, position in enumerate(found.position.tolist()):
+        b = write_log(tmp_path / f"{row}", {base_offset: data[:position]})
+        first = decode_run(data, found.take(slice(row, row + 1))).batches.base_offset[0]
+        assert (diverge(a, b).offset, diverge(a, b).reason) == (first, "end")
+
+
+@pytest.mark.parametrize("read", READS)
+def test_old_messages_are_compared_from_where_both_replicas_begin(read: str, tmp_path: Path) -> None:
+    made = old_log(40)
+    a = write_log(tmp_path / "a", {0: b"".join(made)})
+    later = made[5:]  # From offset 7 on, where a compressed message begins.
+    b = write_log(tmp_path / "b", {7: b"".join(later)})
+    assert diverge(a, b, read=read).reason == diverge(b, a, read=read).reason == "same"
+    c = write_log(tmp_path / "c", {7: b"".join(old_log(40, changed=9)[5:])})
+    assert (diverge(a, c, read=read).offset, diverge(c, a, read=read).offset) == (9, 9)

@@ -19,7 +19,16 @@ from kcore.measure.bench.bench_charts import (
     workers_chart,
 )
 from kcore.measure.bench.bench_history import History
-from kcore.measure.bench.bench_results import Row, Summary, disagreements, failures, missing, mixed_code, summarise
+from kcore.measure.bench.bench_results import (
+    Row,
+    Summary,
+    disagreements,
+    failed_alone,
+    missing,
+    mixed_code,
+    not_measured,
+    summarise,
+)
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.bench.tables import COLUMNS
 from kcore.measure.report.host_speeds import about_the_hosts
@@ -132,8 +141,9 @@ def _verdict(rows: Sequence[Row], cells: Sequence[Cell]) -> str:
     bad = [
         f"failed: {row['workload']}, {row['partitions']:,} partitions, {row['brokers']:,} brokers, "
         f"repetition {row['repetition']}: {row['error']}"
-        for row in failures(rows)
+        for row in failed_alone(rows)
     ]
+    bad += [f"not measured: {line}" for line in not_measured(rows)]
     bad += [f"results differ: {line}" for line in disagreements(rows)]
     bad += [f"kcore's code differs: {line}" for line in mixed_code(rows)]
     bad += [f"missing: {cell}" for cell in missing(rows, cells)]

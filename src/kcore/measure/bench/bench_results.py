@@ -1,6 +1,6 @@
 """The results of a run, one row per operation and cell: their summaries, checks and files."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -138,6 +138,17 @@ def _summary(rows: Sequence[Row]) -> Summary:
 def failures(rows: Iterable[Row]) -> list[Row]:
     """The rows of cells that failed."""
     return [row for row in rows if row["error"] is not None]
+
+
+def failed_alone(rows: Iterable[Row]) -> list[Row]:
+    """The rows of cells that failed by themselves: Spark did not lose them."""
+    return [row for row in failures(rows) if not is_spark_at_fault(row["error"])]
+
+
+def not_measured(rows: Iterable[Row]) -> list[str]:
+    """The cells that Spark lost, one line for each reason, with the number of cells."""
+    reasons = Counter(row["error"] for row in failures(rows) if is_spark_at_fault(row["error"]))
+    return [f"{count:,} cell{'s' if count > 1 else ''}: {reason}" for reason, count in reasons.items()]
 
 
 def disagreements(rows: Iterable[Row]) -> list[str]:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kcore.measure.bench.bench_results import Summary, disagreements, failures, mixed_code
+from kcore.measure.bench.bench_results import Summary, disagreements, failed_alone, mixed_code, not_measured
 from kcore.measure.bench.shapes_table import shape_rows
 from kcore.measure.report.units import duration, quantity, size, three_digits
 
@@ -26,9 +26,11 @@ def show(console: Console, summaries: Sequence[Summary], rows: Sequence[dict[str
             console.print(_timings(workload, timed))
     if noisy := [summary for summary in summaries if summary.spread.noise]:
         console.print(f"{len(noisy)} of {len(summaries)} figures are noisy: report.html marks them")
-    for row in failures(rows):
+    for row in failed_alone(rows):
         cell = f"{row['workload']} {row['partitions']:,} partitions {row['brokers']:,} brokers #{row['repetition']}"
         console.print(f"[bold red]failed[/] {cell}: {escape(row['error'])}")
+    for line in not_measured(rows):
+        console.print(f"[bold red]not measured[/] {escape(line)}", soft_wrap=True)
     for line in disagreements(rows):
         console.print(f"[bold red]results differ[/] {escape(line)}")
     for line in mixed_code(rows):

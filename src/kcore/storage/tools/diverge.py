@@ -1,12 +1,13 @@
 """Finds the first difference between two replicas of a partition on disk, by leader epochs and by bytes.
 
 A follower stores its leader's batches unchanged, so replicas have equal bytes, even if their segments begin at other
-offsets. Compaction of one replica makes the bytes differ.
+offsets. Compaction of one replica makes the bytes differ. Messages of magic 0 and 1 are compared as batches are.
 """
 
 import os
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import zip_longest
@@ -21,8 +22,10 @@ from kcore.storage.checkpoints import LEADER_EPOCHS, MOST_EPOCHS_BYTES, parse_le
 from kcore.storage.files import checked_path, naming, open_reader, read_bytes, text_of
 from kcore.storage.log.indexes import OffsetIndex
 from kcore.storage.log.segment import OFFSET_INDEX, SEGMENT_NAME, Segment, base_offset_of, map_file
-from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, LENGTH_END, RecordBatches, scan_batches
-from kcore.wire.records import decode_records
+from kcore.wire.log_formats import decode_run, scan_log
+from kcore.wire.message_sets import NEWEST_MAGIC, UNKNOWN_COUNT
+from kcore.wire.record_batch import BATCH_COLUMNS, HEADER_END, LENGTH_END, MAGIC_AT, RecordBatches
+from kcore.wire.records import Records
 
 
 @dataclass(slots=True)
@@ -107,7 +110,7 @@ class Replica:
             begin = place.position
             length = int.from_bytes(segment.data[begin + 8 : begin + LENGTH_END], signed=True)
             with memoryview(segment.data)[begin : begin + LENGTH_END + max(length, 0)] as view:
-                batches = scan_batches(view, stop=True)
+                batches = scan_log(view, stop=True)
                 data = bytes(view[: batches.end])
         self.bytes_read += len(data)
         return batches, data
@@ -137,23 +140,33 @@ class Replica:
         position = int(index.positions[entry])
         header = segment.data[position : position + HEADER_END]
         self.bytes_read += len(header)
-        base_offset, last_delta = int.from_bytes(header[:8], signed=True), int.from_bytes(header[23:27], signed=True)
-        return position if base_offset + last_delta == index.offsets[entry] else None
+        last_offset = int.from_bytes(header[:8], signed=True)
+        if header[MAGIC_AT : MAGIC_AT + 1] not in _OLD_MAGICS:
+            last_offset += int.from_bytes(header[23:27], signed=True)
+        return position if last_offset == index.offsets[entry] else None
 
     def _scan(self, segment: Segment, begin: int, end: int) -> RecordBatches:
         self.bytes_read += end - begin
         with memoryview(segment.data)[begin:end] as view:
-            return scan_batches(view, stop=True)
+            return scan_log(view, stop=True)
 
 
 Read = Literal["bytes", "headers", "epochs"]
 READS: Final[tuple[Read, ...]] = get_args(Read)
+_OLD_MAGICS: Final = tuple(bytes([magic]) for magic in range(NEWEST_MAGIC + 1))
 _BATCHES: Final = 1 << 14  # Headers of each file that are compared per step.
 _COMPARED: Final = tuple(name for name, _ in BATCH_COLUMNS if name not in ("position", "crc_matches"))
 _CHUNK: Final = 1 << 18  # Bytes of each file that are compared per step; both files' bytes fit into the CPU's cache.
 
 # The fields of a batch that apply to all its records.
-_OF_THE_BATCH: Final = ("partition_leader_epoch", "attributes", "producer_id", "producer_epoch", "base_sequence")
+_OF_THE_BATCH: Final = (
+    "magic",
+    "partition_leader_epoch",
+    "attributes",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+)
 
 # (replica a, place in a, replica b, place in b, length): how many of the next `length` bytes are equal.
 _EqualRun = Callable[[Replica, Place, Replica, Place, int], int]
@@ -263,7 +276,7 @@ def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, lengt
     at = place_a.position
     while at < end:
         batches_a, batches_b = (
-            scan_batches(data, start=start, limit=_BATCHES, check_crc=False, stop=True)
+            scan_log(data, start=start, limit=_BATCHES, check_crc=False, stop=True)
             for data, start in ((data_a, at), (data_b, at + apart))
         )
         count = min(len(batches_a), len(batches_b))
@@ -271,12 +284,17 @@ def _equal_headers(a: Replica, place_a: Place, b: Replica, place_b: Place, lengt
         for name in _COMPARED:
             same &= getattr(batches_a, name)[:count] == getattr(batches_b, name)[:count]
         equal = count if same.all() else int(same.argmin())
-        a.bytes_read += count * HEADER_END
-        b.bytes_read += count * HEADER_END
+        a.bytes_read += _header_bytes(batches_a, count)
+        b.bytes_read += _header_bytes(batches_b, count)
         at = int([*batches_a.position[equal : equal + 1], batches_a.end][0])
         if equal < _BATCHES:
             break
     return at - place_a.position
+
+
+def _header_bytes(batches: RecordBatches, count: int) -> int:
+    """The bytes of the first `count` headers; a message of magic 0 or 1 may be shorter than the header of a batch."""
+    return int(np.minimum(batches.size[:count], HEADER_END).sum())
 
 
 def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: int) -> Divergence:
@@ -293,28 +311,44 @@ def _explained(a: Replica, b: Replica, place_a: Place, place_b: Place, start: in
         BatchPlace(Path(a.files[place_a.segment]), place_a.position),
         BatchPlace(Path(b.files[place_b.segment]), place_b.position),
     )
-    bases = [int(batch.base_offset[0]) for batch in (batch_a, batch_b) if len(batch)]
+    bases = [_first_offset(batch, data) for batch, data in ((batch_a, data_a), (batch_b, data_b)) if len(batch)]
     if not bases or data_a == data_b:
         return Divergence(None, SAME, "; ".join(details))
     if len(bases) == 1:
         text = "the second log ends first" if len(batch_a) else "the first log ends first"
         return Divergence(max(start, bases[0]), END, "; ".join([text, *details]), places=places)
-    offset = bases[0]
-    if bases[0] != bases[1]:
+    offset = min(bases)
+    if bases[0] != bases[1] and batch_a.base_offset[0] != batch_b.base_offset[0]:
         details.insert(0, f"base offsets {bases[0]} and {bases[1]}")
-        offset = min(bases)
     elif not details:
         offset = _first_other_record(data_a, data_b, offset)
     return Divergence(max(start, offset), BATCH, "; ".join(details), places=places)
 
 
+def _first_offset(batch: RecordBatches, data: bytes) -> int:
+    """The offset of a batch's first record.
+
+    A compressed message of magic 0 or 1 states the offset of its last record only. Returns that offset if the message
+    cannot be decompressed.
+    """
+    if batch.count[0] == UNKNOWN_COUNT:
+        with suppress(DecodeError):
+            return int(_records_of(data).batches.base_offset[0])
+    return int(batch.base_offset[0])
+
+
+def _records_of(data: bytes) -> Records:
+    """The records of one batch or message; DecodeError if they cannot be read."""
+    return decode_run(data, scan_log(data))
+
+
 def _first_other_record(data_a: bytes, data_b: bytes, base_offset: int) -> int:
-    """The offset of the first record that differs between two whole batches.
+    """The offset of the first record that differs between two whole batches or messages.
 
     Returns the base offset if the batches' own fields differ, such as epoch or producer, or only their compression.
     """
     try:
-        sides = [decode_records(data) for data in (data_a, data_b)]
+        sides = [_records_of(data) for data in (data_a, data_b)]
     except DecodeError:
         return base_offset
     for name in _OF_THE_BATCH:
