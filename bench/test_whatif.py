@@ -1,4 +1,4 @@
-"""Questions about losses: each pair of brokers, one lost broker, a restart plan, and the snapshot that they are asked about.
+"""Questions about losses: each pair of brokers, one lost broker, a restart plan; and the load of their snapshot.
 
     .venv/bin/python -m pytest bench/test_whatif.py --benchmark-enable
 
