@@ -63,7 +63,7 @@ def timeline_chart(results: Sequence[TargetReplay]) -> str:
                     result.events, value, lambda event: (event.time_ms - begin_ms) * _MOST_MARKS // span_ms
                 )
                 _marks(panel, result.target, [each.target for each in shown], slowest, value, begin_ms)
-        known.axis.legend(loc="upper left", ncols=len(shown))
+        known.axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(shown))
 
     return draw_grid("Timeline of the replay\neach target's slowest events", _INCHES, 2, (1,), body)
 
