@@ -13,11 +13,12 @@ from kcore.measure.report import uri_folder
 from kcore.measure.report.machine import facts
 from kcore.measure.report.result_files import facts_of
 from kcore.measure.report.result_table import ResultTable
-from kcore.measure.report.uri_folder import UriFolder, without_password
+from kcore.measure.report.uri_folder import UriFolder
 from kcore.measure.storm import run_storm
 from kcore.measure.storm.report_rows import Row, row_of
 from kcore.measure.storm.result import ScenarioResult
 from kcore.measure.storm.storm_plan import StormPlan
+from kcore.storage.uris import without_password
 from workloads.fakes import fake_workload as fake_workload
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_with_a_plan", "fake_storm")
@@ -100,7 +101,7 @@ def test_results_at_uris_are_compared(command: list[str]) -> None:
     for run in ("one", "two"):
         assert kcore(*command, "--out", f"{STORE}/{run}").exit_code == 0
     done = kcore("compare", f"{STORE}/one", f"{STORE}/two/results.parquet", "--html", "page.html")
-    assert done.exit_code in (0, 1, 3) and "none of" in done.stdout, done.output
+    assert done.exit_code in (0, 1, 3), done.output  # The times are real, and so is the verdict.
     assert f"{STORE}/one" in Path("page.html").read_text()
     done = kcore("compare", f"{STORE}/three", f"{STORE}/two")
     assert done.exit_code == 2 and done.stderr.startswith(f"kcore: results at {STORE}/three: ")

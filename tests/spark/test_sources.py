@@ -237,7 +237,7 @@ def test_globs_and_uris(spark: SparkSession, logs: Path, paths: list[str]) -> No
 @pytest.mark.long
 def test_paths_that_cannot_be_read(spark: SparkSession, logs: Path) -> None:
     for path, said in (
-        ("hdfs://namenode/kafka", "only local files can be read"),
+        ("gopher://host/kafka", "gopher://host/kafka: Protocol not known"),
         (f"{logs}/x-*", "no file matches"),
         (f"{logs}/t-0/*.index", "neither a segment nor a folder of segments"),
     ):

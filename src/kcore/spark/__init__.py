@@ -6,8 +6,8 @@
 - `local_runner`, `spark_runner`, `finished_cells`, `progress`, `place`: run a benchmark's cells in this process or on a
   cluster.
 - `simulation`, `divergence`, `whatif`: simulate quorums, compare log directories, lose pairs of brokers, on a cluster.
-- `sources`, `file_source`, `conditions`, `log_source`, `log_stream`, `stream_limit`, `metadata_source`: the formats
-  kcore.log and kcore.metadata.
+- `sources`, `file_source`, `uri_files`, `conditions`, `log_source`, `log_stream`, `stream_limit`, `metadata_source`:
+  the formats kcore.log and kcore.metadata.
 """
 
 from importlib import import_module

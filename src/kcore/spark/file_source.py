@@ -1,4 +1,4 @@
-"""The common part of the formats "kcore.log" and "kcore.metadata": options, and paths as globs and file:// URIs.
+"""The common part of the formats "kcore.log" and "kcore.metadata": options, and paths as globs and URIs.
 
 `mode` (failfast, permissive, dropmalformed) says how to treat unreadable data, `columns` which columns to make, and
 `where` which files, batches and rows to read. PySpark does not tell a source which columns a query needs; conditions.py
@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from kcore.errors import StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import Condition, parse_where
+from kcore.spark.uri_files import UriPath, uri_path
 from kcore.suggestions import did_you_mean
 
 with needs("spark"):
@@ -39,7 +40,7 @@ _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 class FileReader(DataSourceReader):
     """The common part of both readers: paths, columns, mode, and the conditions on rows."""
 
-    def __init__(self, paths: list[Path], schema: pa.Schema, mode: str, conditions: list[Condition]) -> None:
+    def __init__(self, paths: list[Path | UriPath], schema: pa.Schema, mode: str, conditions: list[Condition]) -> None:
         self.paths, self.schema, self.mode, self.conditions = paths, schema, mode, conditions
 
     def corrupt_row(self, problem: str, **known: Any) -> list[pa.RecordBatch]:
@@ -103,22 +104,24 @@ class FileSource(DataSource):
         return _CORRUPT_FIELD if name == CORRUPT and self.mode == PERMISSIVE else self._field(name)
 
     @abstractmethod
-    def reader_of(self, paths: list[Path], schema: pa.Schema) -> FileReader:
+    def reader_of(self, paths: list[Path | UriPath], schema: pa.Schema) -> FileReader:
         """Makes the reader of this format."""
 
-    def _paths(self) -> list[Path]:
+    def _paths(self) -> list[Path | UriPath]:
         given = loads(self.options["paths"]) if "paths" in self.options else [self.options.get("path", "")]
         if not all(given):
             raise StorageError(f"{self.name()}: name a file or a folder: spark.read.format(...).load(PATH)")
         return list(dict.fromkeys(path for text in given for path in named_paths(text)))
 
 
-def named_paths(text: str) -> list[Path]:
-    """The files and folders that a path, a glob or a file:// URI names. Raises StorageError if none exists."""
+def named_paths(text: str) -> list[Path | UriPath]:
+    """The files and folders that a path, a glob or a URI names. Raises StorageError if none exists."""
     if scheme := _SCHEME.match(text):
+        if scheme[1].lower() != "file":
+            return [uri_path(text)]
         parts = urlsplit(text)
-        if scheme[1].lower() != "file" or parts.netloc not in ("", "localhost"):
-            raise StorageError(f"{text}: only local files can be read: give a path or file:///PATH")
+        if parts.netloc not in ("", "localhost"):
+            raise StorageError(f"{text}: a file:// URI names a local file: give a path or file:///PATH")
         text = unquote(parts.path)
     if os.path.lexists(text):
         return [Path(text).resolve()]

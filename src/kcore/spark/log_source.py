@@ -1,11 +1,13 @@
 """The format "kcore.log": segments and snapshots as a DataFrame with one row per record.
 
 A file larger than the option `splitSize` is read in parts, each by a task. A part ends where the next one begins: if
-the batches do not end there, the task fails, so that no batch is read twice or lost.
+the batches do not end there, the task fails, so that no batch is read twice or lost. A file at a URI is one part: its
+task reads it into memory.
 """
 
 import re
 from collections.abc import Iterator, MutableMapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from mmap import mmap
@@ -14,14 +16,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from kcore.constants import METADATA_TOPIC
 from kcore.errors import DecodeError, StorageError
 from kcore.extras import needs
 from kcore.spark.conditions import Condition, kept, may_hold
 from kcore.spark.file_source import FAILFAST, OPTIONS, FileReader, FileSource
+from kcore.spark.uri_files import UriPath
 from kcore.storage.log.continuity import gap_in_file, gaps_between_files, has_all_offsets
 from kcore.storage.log.partition_folder import partition_of
-from kcore.storage.log.segment import LOG, SEGMENT_NAME, map_file
-from kcore.storage.raft.snapshot import SUFFIX
+from kcore.storage.log.segment import LOG, is_segment, map_file
+from kcore.storage.raft.snapshot import SUFFIX, snapshot_id
 from kcore.storage.tools.diverge_dirs import partitions_in
 from kcore.storage.tools.dump import files_of
 from kcore.storage.tools.foreign import explained, is_unused
@@ -32,13 +36,14 @@ from kcore.types import Bools
 from kcore.wire.arrow_times import UTC_TIME, utc_times
 from kcore.wire.log_formats import decode_run, runs_of, scan_log
 from kcore.wire.message_sets import UNKNOWN_COUNT
-from kcore.wire.record_batch import MAGIC_AT, RecordBatches, scan_batches
+from kcore.wire.record_batch import MAGIC_AT, RecordBatches, missing_offsets, scan_batches
 
 with needs("spark"):
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
 
 SPLIT_SIZE: Final = 128 << 20  # Bytes of a part, by default.
+_LISTS_AT_ONCE: Final = 16  # Partitions' folders of a store, which answers each request after some time.
 _SIZE: Final = re.compile(r"([0-9]{1,18}) ?(?:([kmgt])b?|b)?")
 _UNITS: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 REMEDY: Final = "; .option('mode', 'permissive') reads the readable data, .option('where', ...) skips files"
@@ -58,6 +63,8 @@ class File(InputPartition):
     start: int = 0  # Bytes.
     end: int = _MOST
     read_until: int = _MOST  # A stream reads the batches before this offset; later bytes may be half written.
+    source: UriPath | None = None  # Where the task reads a file that is not local; `path` is its name.
+    next_base: int | None = None  # The segment after one of a metadata log at a URI begins here: the task checks it.
 
 
 class LogReader(FileReader):
@@ -66,7 +73,7 @@ class LogReader(FileReader):
 
     def __init__(
         self,
-        paths: list[Path],
+        paths: list[Path | UriPath],
         schema: pa.Schema,
         mode: str,
         conditions: list[Condition],
@@ -76,7 +83,8 @@ class LogReader(FileReader):
         self.split_size = split_size
 
     def partitions(self) -> Sequence[InputPartition]:
-        files = [file for path in self.paths for file in files_in(path, alone=len(self.paths) == 1)]
+        alone = len(self.paths) == 1
+        files = [file for path in self.paths for file in files_at(path, alone=alone)]
         if not files:
             raise StorageError(f"{', '.join(map(str, self.paths))}: neither a segment nor a folder of segments")
         return self.parts(files)
@@ -87,6 +95,8 @@ class LogReader(FileReader):
         return [part for part in parts if self._may_hold(part)]
 
     def _split(self, file: File) -> list[File]:
+        if file.source is not None:
+            return [file]
         try:
             found = borders(Path(file.path), self.split_size)
         except (OSError, StorageError):
@@ -118,7 +128,7 @@ class LogReader(FileReader):
     def _rows(self, file: File) -> Iterator[pa.RecordBatch]:
         path = file.path
         try:
-            data = map_file(Path(path))
+            data = map_file(Path(path)) if file.source is None else file.source.read()
         except (OSError, StorageError) as error:
             if self.mode == FAILFAST:
                 raise
@@ -130,6 +140,8 @@ class LogReader(FileReader):
         for run in runs_of(chosen, BYTES_AT_ONCE):
             yield from self._decoded(path, data, run)
         yield from self._unread(file, part, batches)
+        if file.next_base is not None:
+            yield from self._gap_after(file, data, file.next_base)
 
     def _unread(self, file: File, part: memoryview, batches: RecordBatches) -> Iterator[pa.RecordBatch]:
         """Reports what is in the part beside the batches: other formats, damage, holes in the offsets."""
@@ -158,6 +170,15 @@ class LogReader(FileReader):
             with_next = map_file(path)
             batches = scan_batches(with_next, start=file.start, limit=len(batches) + 1, check_crc=False, stop=True)
         return gap_in_file(path, batches, whole=file.start == 0)
+
+    def _gap_after(self, file: File, data: mmap | bytes, next_base: int) -> list[pa.RecordBatch]:
+        """Reports missing offsets between a metadata log's file at a URI and the next one, as of the next one."""
+        batches = scan_batches(data, check_crc=False, stop=True)
+        end_offset = int(batches.last_offset[-1]) + 1 if len(batches) else file.base_offset
+        if end_offset == next_base:
+            return []
+        next_file = f"{file.path.rpartition('/')[0]}/{next_base:020}{LOG}"
+        return self._failed(next_file, 0, DecodeError(f"{missing_offsets(end_offset, next_base)} before it", 0))
 
     def _wanted(self, batches: RecordBatches) -> Bools:
         """True for each batch that may hold a record that meets `where`, and for each batch whose CRC does not
@@ -219,7 +240,7 @@ class LogSource(FileSource):
         given = {name.lower(): value for name, value in options.items()}
         self.split_size = bytes_of("splitSize", given["splitsize"]) if "splitsize" in given else SPLIT_SIZE
 
-    def reader_of(self, paths: list[Path], schema: pa.Schema) -> LogReader:
+    def reader_of(self, paths: list[Path | UriPath], schema: pa.Schema) -> LogReader:
         return LogReader(paths, schema, self.mode, self.conditions, self.split_size)
 
 
@@ -227,23 +248,65 @@ def _partition_of(path: str) -> tuple[str | None, int | None]:
     return partition_of(Path(path).parent) or (None, None)
 
 
-def files_in(path: Path, *, alone: bool) -> list[File]:
+def files_at(path: Path | UriPath, *, alone: bool) -> list[File]:
     """The segments and snapshots of a log directory or a partition's folder, or `path` itself if it is a file.
 
     A file with another suffix is read only if it is the only path: a glob also matches indexes.
     """
+    if isinstance(path, Path):
+        return files_in(path, alone=alone)
+    if not path.is_folder:
+        return [File(path.name, source=path)] if alone or path.name.endswith((LOG, SUFFIX)) else []
+    children = path.children()
+    found = {of: each for each in children if each.is_folder and (of := partition_of(Path(each.name)))}
+    if not found:
+        return _files_of_uri(path, children)
+    folders = [folder for _, folder in sorted(found.items())]
+    with ThreadPoolExecutor(_LISTS_AT_ONCE) as pool:
+        lists = zip(folders, pool.map(UriPath.children, folders), strict=True)
+        return [file for folder, names in lists for file in _files_of_uri(folder, names)]
+
+
+def files_in(path: Path, *, alone: bool) -> list[File]:
+    """As `files_at`, on the local disk."""
     if not path.is_dir():
         return [File(str(path))] if alone or path.name.endswith((LOG, SUFFIX)) else []
     found = []
     for folder in folders_in(path):
         names = files_of(folder)
-        bases = [int(name.stem) for name in names if SEGMENT_NAME.fullmatch(name.name)]
-        ends, gaps = dict(pairwise(bases)), gaps_between_files(folder)
-        for name in names:
-            base = int(name.stem) if SEGMENT_NAME.fullmatch(name.name) else None
-            bounds = (0, _MOST) if base is None else (base, ends.get(base, _MOST))
-            found.append(File(str(name), *bounds, gaps.get(name, "")))
+        gaps = gaps_between_files(folder)
+        bounds = _bounds([name.name for name in names])
+        found += [File(str(name), *of_file, gaps.get(name, "")) for name, of_file in zip(names, bounds, strict=True)]
     return found
+
+
+def _files_of_uri(folder: UriPath, children: Sequence[UriPath]) -> list[File]:
+    """The snapshots and segments in a partition's folder. Their names tell the gap before the first segment of a
+    metadata log; tasks find the other gaps."""
+    files = {each.base_name: each for each in children if not each.is_folder}
+    snapshots, segments = sorted(filter(None, map(snapshot_id, files))), sorted(filter(is_segment, files))
+    names = [*(each.file_name for each in snapshots), *segments]
+    found = {
+        name: File(files[name].name, *bounds, source=files[name])
+        for name, bounds in zip(names, _bounds(names), strict=True)
+    }
+    partition = partition_of(Path(folder.name))
+    if segments and partition is not None and partition.topic == METADATA_TOPIC:
+        held = max((each.end_offset for each in snapshots), default=0)
+        if found[segments[0]].base_offset > held:
+            found[segments[0]].gap = f"{missing_offsets(held, found[segments[0]].base_offset)} before it"
+        for name, after in pairwise(segments):
+            next_base = found[after].base_offset
+            found[name].next_base = next_base if next_base > held else None
+    return [*found.values()]
+
+
+def _bounds(names: Sequence[str]) -> list[tuple[int, int]]:
+    """The first offset of each file in a partition's folder, and the offset after its last, as far as names say."""
+    bases = [int(name.removesuffix(LOG)) for name in names if is_segment(name)]
+    ends = dict(pairwise(bases))
+    segments = ((base, ends.get(base, _MOST)) for base in bases)
+    return [next(segments) if is_segment(name) else (0, _MOST) for name in names]
 
 
 def folders_in(path: Path) -> list[Path]:

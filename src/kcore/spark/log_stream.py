@@ -14,6 +14,7 @@ from kcore.spark.conditions import Condition
 from kcore.spark.file_source import FAILFAST, FileReader
 from kcore.spark.log_source import File, LogReader, LogSource, bytes_of, files_in, folders_in
 from kcore.spark.stream_limit import Backlog, limited, still_waiting
+from kcore.spark.uri_files import UriPath
 from kcore.storage.log.partition_folder import segment_files
 from kcore.storage.log.segment import base_offset_of, map_file
 from kcore.storage.tools.foreign import explained, is_unused
@@ -49,10 +50,14 @@ class LogStreamReader(DataSourceStreamReader):
     """Reads partitions as they grow. The reader of batches of rows does the work: options mean the same."""
 
     def __init__(self, reader: LogReader, most_bytes: int | None = None) -> None:
-        """`most_bytes`: the limit of a micro-batch. StorageError if a path is a file: its partition goes on."""
+        """`most_bytes`: the limit of a micro-batch. StorageError for a URI, and for a file, whose partition goes on."""
+        self._folders: list[Path] = []
         for path in reader.paths:
+            if isinstance(path, UriPath):
+                raise StorageError(f"{path}: a stream reads local folders only: use spark.read")
             if not path.is_dir():
                 raise StorageError(f"{path}: a stream reads folders: name a partition's folder or a log directory")
+            self._folders.append(path)
         self._reader, self._most_bytes = reader, most_bytes
         self._ends: dict[Path, tuple[int, int]] = {}  # By segment: bytes that were scanned, and the offset after them.
         self._waiting: list[str] = []  # Partitions of which the last micro-batch reads nothing, because of its limit.
@@ -83,7 +88,7 @@ class LogStreamReader(DataSourceStreamReader):
         }
 
     def _log_ends(self) -> Offsets:
-        segments = {folder: segment_files(folder) for path in self._reader.paths for folder in folders_in(path)}
+        segments = {folder: segment_files(folder) for path in self._folders for folder in folders_in(path)}
         last = {folder: paths[-1] for folder, paths in segments.items() if paths}
         self._ends = {path: self._end_of(path) for path in last.values()}
         return {str(folder): self._ends[path][1] for folder, path in last.items()}

@@ -13,6 +13,7 @@ from kcore.metadata.log_events import EVENTS, events_of
 from kcore.metadata.table.table_arrow import partitions_as_arrow
 from kcore.spark.conditions import Condition, kept
 from kcore.spark.file_source import CORRUPT, FAILFAST, OPTIONS, FileReader, FileSource
+from kcore.spark.uri_files import UriPath, local_copy
 from kcore.storage.log.continuity import gaps_between_files
 from kcore.storage.raft.metadata_events import event_files, event_records
 from kcore.storage.raft.metadata_log import LoadedMetadata, load_metadata
@@ -30,7 +31,7 @@ TABLE: Final = "table"  # The option that names a table.
 class RowRange(InputPartition):
     """A range of rows of a table of an image; `end` None: up to the last row."""
 
-    path: str
+    place: Path | UriPath
     start: int
     end: int | None
 
@@ -40,34 +41,41 @@ class MetadataReader(FileReader):
     task loads the log itself, so that Spark sends no large data."""
 
     def __init__(
-        self, paths: list[Path], schema: pa.Schema, mode: str, conditions: list[Condition], table: str = PARTITIONS
+        self,
+        paths: list[Path | UriPath],
+        schema: pa.Schema,
+        mode: str,
+        conditions: list[Condition],
+        table: str = PARTITIONS,
     ) -> None:
         super().__init__(paths, schema, mode, conditions)
         self.table = table
 
     def partitions(self) -> Sequence[InputPartition]:
         if self.table != PARTITIONS:
-            return [RowRange(str(path), 0, None) for path in self.paths]
+            return [RowRange(path, 0, None) for path in self.paths]
         found = []
-        for path in map(str, self.paths):
+        for path in self.paths:
             image, _ = self._load(path)
             starts = list(range(0, max(len(image.table), 1), ROWS_A_TASK))
             found += [RowRange(path, *each) for each in zip(starts, [*starts[1:], None], strict=True)]
         return found
 
-    def _load(self, path: str) -> tuple[LoadedMetadata, str]:
+    def _load(self, place: Path | UriPath) -> tuple[LoadedMetadata, str]:
         """The image up to the first unreadable data, and the problem there. In mode failfast the problem is raised."""
-        if self.mode == FAILFAST:
-            return load_metadata(path), ""
         try:
-            image = load_metadata(path, stop=True)
+            with local_copy(place) as copy:
+                image = load_metadata(copy.path, stop=self.mode != FAILFAST)
         except (KcoreError, OSError) as error:
+            if self.mode == FAILFAST:
+                raise
             return LoadedMetadata(), str(error)
-        return image, "; ".join(filter(None, (image.problem, str(image.newer) if image.newer.count else "")))
+        problem = "; ".join(filter(None, (image.problem, str(image.newer) if image.newer.count else "")))
+        return image, copy.named(problem)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RowRange)
-        image, problem = self._load(partition.path)
+        image, problem = self._load(partition.place)
         if self.table == PARTITIONS:
             table = partitions_as_arrow(image.table, partition.start, partition.end)
         else:
@@ -81,7 +89,7 @@ class MetadataReader(FileReader):
 class EventFile(InputPartition):
     """One segment or snapshot of a metadata log."""
 
-    path: str
+    place: Path | UriPath
     gap: str = ""  # The missing offsets between the file before and this one, as an error's text.
 
 
@@ -91,26 +99,28 @@ class EventReader(FileReader):
     def partitions(self) -> Sequence[InputPartition]:
         found = []
         for path in self.paths:
-            files = event_files(path)
-            gaps = gaps_between_files(files[0].parent) if path.is_dir() else {}
-            found += [EventFile(str(file), gaps.get(file, "")) for file in files]
+            with local_copy(path) as copy:
+                files = event_files(copy.path)
+                gaps = gaps_between_files(files[0].parent) if copy.path.is_dir() else {}
+                found += [EventFile(copy.origin(file), gaps.get(file, "")) for file in files]
         return found
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, EventFile)
         if partition.gap:
-            yield from self._failed(DecodeError(f"{partition.path}: {partition.gap}", 0))
+            yield from self._failed(DecodeError(f"{partition.place}: {partition.gap}", 0))
         wanted = dict.fromkeys([*self.schema.names, *(each.column for each in self.conditions)])
         names = [name for name in wanted if name in EVENTS.names]
         try:
-            records = event_records(Path(partition.path), stop=self.mode != FAILFAST)
-            for batch in events_of(records, names, partition.path):
+            with local_copy(partition.place) as copy:  # The file stays mapped when its copy has been deleted.
+                records = event_records(copy.path, stop=self.mode != FAILFAST)
+            for batch in events_of(records, names, str(partition.place)):
                 yield from _chosen(pa.Table.from_batches([batch]), self)
         except (KcoreError, OSError) as error:
             yield from self._failed(error)
             return
         if records.problem:
-            yield from self.corrupt_row(f"{partition.path}: {records.problem}")
+            yield from self.corrupt_row(f"{partition.place}: {records.problem}")
 
     def _failed(self, error: Exception) -> list[pa.RecordBatch]:
         if self.mode == FAILFAST:
@@ -144,7 +154,7 @@ class MetadataSource(FileSource):
     def name(cls) -> str:
         return "kcore.metadata"
 
-    def reader_of(self, paths: list[Path], schema: pa.Schema) -> FileReader:
+    def reader_of(self, paths: list[Path | UriPath], schema: pa.Schema) -> FileReader:
         if self.table == LOG_TABLE:
             return EventReader(paths, schema, self.mode, self.conditions)
         return MetadataReader(paths, schema, self.mode, self.conditions, self.table)

@@ -19,7 +19,8 @@ from kcore.measure.bench import compare, compare_views
 from kcore.measure.bench.compare import Compared, Comparison
 from kcore.measure.report import result_files
 from kcore.measure.report.result_table import ResultTable
-from kcore.measure.report.uri_folder import UriFolder, without_password
+from kcore.measure.report.uri_folder import UriFolder
+from kcore.storage.uris import without_password
 
 BENCH: Final = {"workload", "operation"}  # Columns that results of `kcore bench` have.
 STORM: Final = {"scenario", "target"}  # Columns that results of `kcore storm` have.

@@ -14,7 +14,8 @@ from kcore.cli.console import fail, say
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.result_files import is_result
 from kcore.measure.report.result_table import ResultTable
-from kcore.measure.report.uri_folder import UriFolder, without_password
+from kcore.measure.report.uri_folder import UriFolder
+from kcore.storage.uris import without_password
 
 STORM: Final = "storm"  # The folder of the storm's results, inside the run's folder.
 Out = Annotated[

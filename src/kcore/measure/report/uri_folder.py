@@ -1,22 +1,15 @@
 """A folder at a URI or a path: on a disk, or in a store such as S3 or HDFS."""
 
-import re
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from kcore.extras import needs
 from kcore.measure.report.result_files import RESULTS, is_result
 
 with needs("report"):
-    import pyarrow as pa
     from pyarrow import fs
 
-_ALIASES: Final = {"s3a": "s3", "s3n": "s3"}  # Hadoop's names for S3.
-_SCHEMES: Final = frozenset({"abfs", "abfss", "file", "gcs", "gs", "hdfs", "s3", "viewfs"})  # Those of `pyarrow.fs`.
-# A secret key of S3 may contain slashes that the user has not escaped. Digits before a slash are a port.
-_PASSWORD: Final = re.compile(r"(://[^/@:\s]*):(?!\d+/)[^@\s]*@")
+    from kcore.storage.uris import opened, without_password
 
 
 class UriFolder:
@@ -28,7 +21,7 @@ class UriFolder:
         Raises ValueError for another scheme, OSError if the file system does not answer.
         """
         self.uri = without_password(uri)
-        self.files, path = _opened(uri) if "://" in uri else (fs.LocalFileSystem(), str(Path(uri).resolve()))
+        self.files, path = opened(uri) if "://" in uri else (fs.LocalFileSystem(), str(Path(uri).resolve()))
         self.path: str = path.rstrip("/")
 
     @property
@@ -68,20 +61,3 @@ class UriFolder:
                 if is_result(each.base_name):
                     self.files.delete_file(each.path)
         fs.copy_files(str(directory), self.path, fs.LocalFileSystem(), self.files)
-
-
-def without_password(text: str) -> str:
-    """The text, with *** in place of the passwords of URIs, such as S3's secret keys."""
-    return _PASSWORD.sub(r"\1:***@", text)
-
-
-def _opened(uri: str) -> tuple[fs.FileSystem, str]:
-    parts = urlsplit(uri)
-    scheme = _ALIASES.get(parts.scheme, parts.scheme)
-    try:
-        files, path = fs.FileSystem.from_uri(
-            parts._replace(scheme=scheme).geturl() if scheme in _SCHEMES else f"fsspec+{uri}"
-        )
-    except (pa.ArrowException, ImportError) as error:
-        raise ValueError(next(iter(str(error).splitlines()), type(error).__name__)) from None
-    return files, path

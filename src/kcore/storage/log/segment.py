@@ -52,12 +52,17 @@ def map_file(path: Path, files: FileSystem = OS) -> mmap.mmap | bytes:
     """Maps a file's bytes for reading; b"" for an empty file. Raises StorageError above MOST_SEGMENT bytes."""
     with opened(path, files=files) as file:
         size = files.size(file)
-        if size > MOST_SEGMENT:
-            raise StorageError(f"{path}: {size:,} bytes are more than the {MOST_SEGMENT:,} that such a file may have")
+        check_size(path, size)
         try:
             return files.map(file, size) if size else b""
         except ValueError:
             raise StorageError(f"{path}: it became shorter meanwhile") from None
+
+
+def check_size(path: Path | str, size: int) -> None:
+    """Raises StorageError if a segment or snapshot of `size` bytes is larger than MOST_SEGMENT."""
+    if size > MOST_SEGMENT:
+        raise StorageError(f"{path}: {size:,} bytes are more than the {MOST_SEGMENT:,} that such a file may have")
 
 
 def problems_in(batches: RecordBatches, base_offset: int) -> list[DecodeError]:
