@@ -21,7 +21,7 @@ settings.load_profile("any machine")
 # For ci/planted: that a fault is found is enough; to make the story small takes minutes.
 settings.register_profile("planted", phases=(Phase.explicit, Phase.generate), database=None, **ANY_MACHINE)
 
-LONG = "long: takes over three seconds of a core. A run in which nothing is named leaves it out; --all does not"
+LONG = "long: takes over three seconds of a core, or only CI needs it. A run that names nothing leaves it out"
 LEFT_OUT = pytest.StashKey[int]()  # How many long tests a quick run has left out.
 
 

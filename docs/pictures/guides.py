@@ -1,7 +1,8 @@
 """Takes charts from the pages of real results into the guides.
 
     python docs/pictures/guides.py out/replay-FOLDER replay
-    python docs/pictures/guides.py out/whatif-FOLDER whatif-pairs whatif-under-min-isr
+    python docs/pictures/guides.py out/whatif-FOLDER whatif-racks
+    python docs/pictures/guides.py out/whatif-FOLDER - whatif-min-isr     # The second heat map of --pairs.
 
 Each name is a picture, in the order of the page's charts; `-` leaves one out.
 """

@@ -253,9 +253,13 @@ def test_an_option_with_an_empty_value_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["dump ''", "diverge a ''", "compare '' b", "anonymize a ''", "spark archive ''", "storm replay ''"]
+    "line",
+    [
+        *("dump ''", "diverge a ''", "compare '' b", "anonymize a ''", "spark archive ''", "storm replay ''"),
+        *("whatif ''", "bench ''", "top ''", "decode '' 0", "encode FetchRequest 0 ''", "quorum wait ''"),
+    ],
 )
-def test_a_path_that_is_empty_is_refused(line: str) -> None:
+def test_an_argument_that_is_empty_is_refused(line: str) -> None:
     done = CliRunner().invoke(app, shlex.split(line))
     assert_one_line(done, (2,))
     assert "the value is empty" in done.stderr

@@ -1,6 +1,5 @@
 """Two log directories compared over a real Spark: the rows of `kcore.files.diverge_log_dirs`."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +9,10 @@ from pyspark.sql import SparkSession
 import kcore
 import kcore.spark
 from kcore.errors import StorageError
-from kcore.spark.session import start
 from kcore.storage.checkpoints import TopicPartition
 from kcore.storage.tools.diverge import divergence_row
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = start("local[2]")
-    yield session
-    session.stop()
 
 
 def plain(a: Path, b: Path, **options: Any) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from kcore.errors import StorageError
 from kcore.metadata.table.table_arrow import partitions_as_arrow
 from kcore.spark.java import java_home
 from kcore.spark.log_source import LogSource
-from kcore.spark.session import start
 from kcore.storage.tools.diverge_dirs import partitions_in
 from kcore.storage.tools.dump import files_of
 from kcore.storage.tools.record_rows import record_rows
@@ -29,14 +27,6 @@ from kcore.wire import record_arrow
 BROKER = DATA / "samples/kraft43/broker2-a"
 EPOCH_MS = 1_704_067_200_000  # 2024-01-01
 METADATA = DATA / "samples/kraft43/controller-3003/__cluster_metadata-0"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = start("local[2]")
-    kcore.spark.register(session)
-    yield session
-    session.stop()
 
 
 @pytest.mark.long

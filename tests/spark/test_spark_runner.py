@@ -1,6 +1,5 @@
 import os
 import socket
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,6 @@ from kcore.measure.report.own_code import own_sha256
 from kcore.measure.report.result_files import facts_of
 from kcore.measure.workloads.cell import Cell
 from kcore.measure.workloads.workload_rows import ROW_SCHEMA
-from kcore.spark import session
 from kcore.spark.calibration import calibrated
 from kcore.spark.progress import Progress
 from kcore.spark.spark_runner import SparkRunner, run_task
@@ -29,13 +27,6 @@ class Deadly(Cell):
 
 
 PLAN = {"workload": [{"name": "election", "partitions": [500, 900], "brokers": [7], "repeat": 2}]}
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    started = session.start("local[2]")
-    yield started
-    started.stop()
 
 
 def digests(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], str]:

@@ -13,7 +13,6 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 from pyspark.sql import SparkSession
 
-import kcore.spark
 from cases import DATA
 from kcore.errors import DecodeError, StorageError
 from kcore.metadata.image.table_names import TABLES
@@ -22,7 +21,6 @@ from kcore.spark.file_source import FileSource
 from kcore.spark.log_source import LogSource
 from kcore.spark.log_stream import StreamedLogSource
 from kcore.spark.metadata_source import MetadataSource
-from kcore.spark.session import start
 from kcore.spark.uri_files import UriPath, uri_path
 from storage.building import batches, write_log
 
@@ -265,14 +263,6 @@ def test_a_stream_reads_local_folders_only(logs: Path) -> None:
     source = StreamedLogSource({"path": uri_of(logs)})
     with pytest.raises(StorageError, match=f"^{uri_of(logs)}: a stream reads local folders only: use spark.read$"):
         source.streamReader(source.schema())
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = start("local[2]")
-    kcore.spark.register(session)
-    yield session
-    session.stop()
 
 
 @pytest.mark.long

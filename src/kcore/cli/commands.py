@@ -6,11 +6,10 @@ prints one line on stderr and ends with exit code 2.
 """
 
 import os
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, NoReturn, get_args, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -31,21 +30,22 @@ _UsageError: Final[Any] = typer.BadParameter.__base__
 
 
 class CommandOfValues(TyperCommand):
-    """A command whose options and paths have values: "" is refused, as an unset variable of a shell would give it.
+    """A command whose parameters have values: "" is refused, as an unset variable of a shell would give it.
 
     An error about a value shows the value.
     """
 
-    paths: Set[str] = frozenset()
-    """The parameters that are paths. An argument that is not a path may be empty, such as a message without bytes."""
+    may_be_empty: Collection[str] = ()
+    """The arguments that take "", besides those whose default it is."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         parameter: Any
         for parameter in self.get_params(ctx):
             value = given.get(str(parameter.name))
-            is_checked = parameter.param_type_name == "option" or parameter.name in self.paths
-            if is_checked and (value == "" or (isinstance(value, list | tuple) and "" in value)):
+            is_argument = parameter.param_type_name == "argument"
+            takes_empty = is_argument and (parameter.default == "" or parameter.name in self.may_be_empty)
+            if not takes_empty and (value == "" or (isinstance(value, list | tuple) and "" in value)):
                 raise typer.BadParameter("the value is empty", ctx=ctx, param=parameter)
         try:
             return super().parse_args(ctx, args)
@@ -65,6 +65,7 @@ class Command(NamedTuple):
     summary: str  # A test compares it with the function's docstring.
     function: str = "command"
     passes_on: bool = False  # True if the command passes unknown arguments to another program.
+    may_be_empty: Collection[str] = ()
 
     def load(self, name: str) -> Any:
         """Imports the command's module and returns the command with its options."""
@@ -74,8 +75,7 @@ class Command(NamedTuple):
         single = typer.Typer(add_completion=False)
         single.command(name=name, cls=CommandOfValues, context_settings=settings)(function)
         loaded: Any = typer.main.get_command(single)
-        hints = get_type_hints(function)
-        loaded.paths = {each for each in hints if Path in (hints[each], *get_args(hints[each]))}
+        loaded.may_be_empty = self.may_be_empty
         return loaded
 
 
@@ -129,7 +129,9 @@ COMMANDS: Final[dict[str, Command]] = {
         "Show what the loss of brokers, racks or directories would do to a cluster, or plan a rolling restart.",
     ),
     "messages": Command("files.messages_command", "List Kafka's messages, or show the fields of one and its JSON."),
-    "decode": Command("files.codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command"),
+    "decode": Command(
+        "files.codec_command", "Show a message's bytes as Kafka's JSON.", "decode_command", may_be_empty=("hex",)
+    ),
     "encode": Command("files.codec_command", "Write a message's bytes from Kafka's JSON.", "encode_command"),
     "test": Command(
         "test_command", "Run a checkout's quick tests; --all: all tests; others go to pytest.", passes_on=True

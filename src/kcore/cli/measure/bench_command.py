@@ -17,6 +17,7 @@ from kcore.cli.measure.result_stores import NO_STORES, STORM, Out, Stores, Table
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import bench_options
 from kcore.cli.options.command_config import CommandConfigOption
+from kcore.cli.options.counts import counts_of
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, session_on, spark_of
 from kcore.cli.progress import progress_display
 from kcore.errors import ClusterFileError, PlanError, StorageError
@@ -31,7 +32,6 @@ from kcore.measure.report.exits import Exit
 from kcore.measure.report.host_speeds import about_the_hosts
 from kcore.measure.report.machine import Load
 from kcore.measure.report.result_table import ResultTable
-from kcore.measure.report.units import parse_counts
 from kcore.measure.workloads.catalog import WORKLOADS, operations_of
 from kcore.metadata.table.partition_table import PartitionTable
 from kcore.spark.progress import Progress
@@ -127,7 +127,10 @@ def effective_plan(
             table = job.read_cluster(wanted.cluster, command_config)
             if cluster is not None and options["partitions"] is None:
                 wanted = job.as_it_is(wanted, table)
-        sizes = {name: _counts(name, options[name]) for name in ("partitions", "brokers", "topics")}
+        sizes = {
+            name: None if (text := options[name]) is None else counts_of(name, text)
+            for name in ("partitions", "brokers", "topics")
+        }
         if topics := sizes.pop("topics"):
             if len(topics) > 1:
                 raise PlanError(f"--topics: {options['topics']!r} is more than one count")
@@ -135,13 +138,6 @@ def effective_plan(
         return wanted.with_options(**options | sizes), table
     except (PlanError, ClusterFileError) as error:
         fail(str(error))
-
-
-def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
-    try:
-        return None if text is None else tuple(parse_counts(text))
-    except ValueError:
-        raise PlanError(f"--{option}: {text!r} is no list of counts such as 10k,100k,1M") from None
 
 
 def storm_plan(

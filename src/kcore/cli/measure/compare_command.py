@@ -53,8 +53,6 @@ def command(
     Exit code: 0 none is slower, 1 a regression, 2 usage, 3 no verdict: an operation is missing or doubtful, or results
     differ.
     """
-    if not (old and new):
-        fail(f"{'NEW' if old else 'OLD'}: the value is empty")
     if markdown and json:
         fail("--markdown and --json both go to stdout: choose one")
     comparison = run(old, new, options_of(threshold, mapped, labels), table)

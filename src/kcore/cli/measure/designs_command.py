@@ -14,6 +14,8 @@ from rich.markup import escape
 
 from kcore.cli.console import fail, load_before, wide_console
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
+from kcore.cli.options.counts import count_of
+from kcore.constants import MAX_PARTITIONS
 from kcore.errors import KcoreError, PlanError, TargetError
 from kcore.measure.designs import designs_report as report
 from kcore.measure.designs import run_designs as designs
@@ -22,7 +24,7 @@ from kcore.measure.designs.designs_rows import Row, predicted, table_of
 from kcore.measure.report import result_files
 from kcore.measure.report.exits import Exit
 from kcore.measure.report.machine import facts
-from kcore.measure.report.units import duration, parse_counts
+from kcore.measure.report.units import duration
 from kcore.spark.java import NoJavaError, jvm
 
 
@@ -61,22 +63,16 @@ def plan_of(
     partitions: str | None, brokers: int | None, repeat: int | None, seed: int | None, quick: bool
 ) -> DesignsPlan:
     """The plan that the options describe; ends the command with exit code 2 for an invalid one."""
-    options = {"partitions": partitions and _count(partitions), "brokers": brokers, "repeat": repeat, "seed": seed}
-    given = {name: int(value) for name, value in options.items() if value is not None}
-    plan = replace(QUICK if quick else DesignsPlan(), **given)
+    options = {"brokers": brokers, "repeat": repeat, "seed": seed}
+    given = {name: value for name, value in options.items() if value is not None}
     try:
+        if partitions is not None:
+            given["partitions"] = count_of("partitions", partitions, MAX_PARTITIONS)
+        plan = replace(QUICK if quick else DesignsPlan(), **given)
         plan.check()
     except PlanError as error:
         fail(str(error))
     return plan
-
-
-def _count(text: str) -> int:
-    try:
-        [count] = parse_counts(text)
-    except ValueError:
-        fail(f"--partitions: {text!r} is no count such as 10000 or 10k")
-    return count
 
 
 def run(plan: DesignsPlan, zookeeper: str | None, out: Path | None, as_json: bool, *, overwrite: bool = False) -> Exit:

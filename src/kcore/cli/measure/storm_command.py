@@ -13,12 +13,12 @@ from kcore.cli.measure.result_stores import NO_STORES, Out, Stores, Table, store
 from kcore.cli.measure.results_folder import Overwrite, kept_whole, results_directory
 from kcore.cli.options import storm_options, target_options
 from kcore.cli.options.command_config import CommandConfigOption
+from kcore.cli.options.counts import counts_of
 from kcore.cli.options.spark_options import Archives, Conf, SparkSettings, spark_of
 from kcore.cli.servers.server_process import use_all_descriptors
 from kcore.errors import ClusterFileError, PlanError, TargetError
 from kcore.measure.processes.target import KAFKA
 from kcore.measure.report.exits import Exit
-from kcore.measure.report.units import parse_counts
 from kcore.measure.storm import run_storm as storms
 from kcore.measure.storm.kraft.scenarios import LIMITS, SCENARIOS
 from kcore.measure.storm.profile import profile_files, profile_page
@@ -171,7 +171,7 @@ def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
     given: dict[str, Any] = {name: tuple(each or ()) if each is None or isinstance(each, list) else each
              for name, each in options.items()}  # fmt: skip
     try:
-        brokers, partitions, lost = map(_counts, ("brokers", "partitions", "lost-replicas"), counts)
+        brokers, partitions, lost = map(counts_of, ("brokers", "partitions", "lost-replicas"), counts)
         if len(lost) != 1:
             raise PlanError(f"--lost-replicas {counts[2]!r} is not one count such as 100k")
         plan = StormPlan(brokers=brokers, partitions=partitions, lost_replicas=lost[0], **given)
@@ -179,13 +179,6 @@ def plan_of(counts: tuple[str, str, str], **options: Any) -> StormPlan:
     except (PlanError, TargetError) as error:
         fail(str(error))
     return plan
-
-
-def _counts(option: str, text: str) -> tuple[int, ...]:
-    try:
-        return tuple(parse_counts(text))
-    except ValueError:
-        raise PlanError(f"--{option}: {text!r} is no list of counts such as 20,100 or 10k,1M") from None
 
 
 def run(

@@ -23,6 +23,8 @@ from kcore.steps import Steps, sorting
 
 T = TypeVar("T")
 ZNODES_AT_ONCE: Final = 2_000  # Znodes that one effect reads or writes. An atomic write has one effect.
+MOST_TRIES: Final = 10  # To alter a znode that other nodes change meanwhile.
+CHANGED_MEANWHILE: Final = (OperationResult.BAD_VERSION, OperationResult.NODE_EXISTS, OperationResult.NO_NODE)
 SORTED_AT_ONCE: Final = 5_000  # Names that one part sorts: each takes up to 1 us.
 MOST_REMEMBERED: Final = 10_000  # The most errors that are remembered, so that they are logged once.
 

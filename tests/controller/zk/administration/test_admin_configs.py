@@ -265,6 +265,22 @@ def test_settings_that_another_node_writes_meanwhile_stay(exists: bool) -> None:
     assert stored(cluster) == {"retention.ms": "9", "segment.ms": "5"}
 
 
+def test_settings_that_are_replaced_are_all_that_is_left_though_another_node_adds_one_meanwhile() -> None:
+    cluster = small([1, 2])
+    alter(cluster, resource((SET, "retention.ms", "8")))
+
+    def before(effect: object) -> None:
+        if isinstance(effect, WriteNodes):
+            cluster.before = lambda _: None
+            cluster.tree.set_data(PATH, znodes.encode_config({"retention.ms": "8", "flush.ms": "7"}))
+
+    cluster.before = before
+    kept = schema.configs.AlterConfigsRequestAlterableConfig(name="segment.ms", value="5")
+    wanted = schema.configs.AlterConfigsRequestAlterConfigsResource(resource_type=2, resource_name="t", configs=[kept])
+    [result] = admin.ask(cluster, schema.configs.AlterConfigsRequest(resources=[wanted])).responses
+    assert result.error_code == Errors.NONE and stored(cluster) == {"segment.ms": "5"}
+
+
 def test_settings_that_could_not_be_written_are_no_success() -> None:
     cluster, values = small([1, 2]), iter(range(100))
     alter(cluster, resource((SET, "retention.ms", "8")))

@@ -194,7 +194,8 @@ def test_users_that_are_described_wrongly() -> None:
     assert describe(cluster) == {"a": {SHA_256: 4096}}
 
 
-def test_a_credential_that_could_not_be_written_is_no_success() -> None:
+def test_a_quota_that_another_node_writes_meanwhile_stays() -> None:
+    """Quotas and credentials are in the same znode: the node reads it again, and alters it again."""
     cluster = small([1])
 
     def before(effect: object) -> None:
@@ -203,8 +204,25 @@ def test_a_credential_that_could_not_be_written_is_no_success() -> None:
             cluster.tree.create("/config/users/a", znodes.encode_config({"producer_byte_rate": "5"}))
 
     cluster.before = before
-    assert alter(cluster, upsertion("a"))["a"][0] is Errors.UNKNOWN_SERVER_ERROR
-    assert stored(cluster, "/config/users/a") == {"producer_byte_rate": "5"}
+    assert alter(cluster, upsertion("a"))["a"][0] is Errors.NONE
+    found = stored(cluster, "/config/users/a")
+    assert found.pop("producer_byte_rate") == "5" and [*found] == ["SCRAM-SHA-256"]
+
+
+def test_a_credential_that_could_not_be_written_is_no_success() -> None:
+    cluster, rates = small([1]), iter(range(100))
+    cluster.tree.create("/config/users/a", znodes.encode_config({}))
+
+    def before(effect: object) -> None:
+        if isinstance(effect, WriteNodes):
+            cluster.tree.set_data("/config/users/a", znodes.encode_config({"producer_byte_rate": str(next(rates))}))
+
+    cluster.before = before
+    assert alter(cluster, upsertion("a"), upsertion("b")) == {
+        "a": (Errors.UNKNOWN_SERVER_ERROR, "Not written: the znode has another version"),
+        "b": (Errors.NONE, None),
+    }
+    assert stored(cluster, "/config/users/a") == {"producer_byte_rate": "9"}
 
 
 def test_who_is_no_controller_says_so_of_every_user() -> None:

@@ -13,7 +13,7 @@ from kcore.measure.storm.replay.recording import Recording, text_of
 from kcore.measure.storm.replay.replay_report import TEXT, tables_of, troubles
 from kcore.measure.storm.replay.run_replay import EventResult, TargetReplay
 
-_MOST_MARKS: Final = 150  # A target has so many in a panel. Each shows the slowest event of its part of the trace.
+_MOST_MARKS: Final = 150  # The most marks of a target in a panel.
 _LEAST_MS: Final = 0.1  # A logarithmic axis has no 0.
 _NS_IN_MS: Final = 1e6
 _INCHES: Final = (9.0, 5.4)
@@ -59,9 +59,7 @@ def timeline_chart(results: Sequence[TargetReplay]) -> str:
         late.axis.set(ylabel="late", xlabel=f"minutes since {text_of(begin_ms)} UTC")
         for panel, value in ((known, _known_ms), (late, _late_ms)):
             for result in shown:
-                slowest = _slowest(
-                    result.events, value, lambda event: (event.time_ms - begin_ms) * _MOST_MARKS // span_ms
-                )
+                slowest = _slowest(result.events, value, part)
                 _marks(panel, result.target, [each.target for each in shown], slowest, value, begin_ms)
         known.axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(shown))
 

@@ -26,7 +26,16 @@ from kcore.node.topic_configs import (
 )
 from kcore.node.zk.admin import broker_configs
 from kcore.node.zk.admin.broker_configs import ConfigNode, Configs
-from kcore.node.zk.znode_steps import ZnodeSteps, pause_after, pause_if_many, paused, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import (
+    CHANGED_MEANWHILE,
+    MOST_TRIES,
+    ZnodeSteps,
+    pause_after,
+    pause_if_many,
+    paused,
+    read_nodes,
+    write_nodes,
+)
 from kcore.protocol_errors import ApiException, Errors, exception_of
 from kcore.schema import (
     DescribeConfigsRequest,
@@ -120,10 +129,9 @@ def apply_operation(configs: dict[str, str], change: IncrementalAlterConfigsRequ
 
 SETTINGS_AT_ONCE: Final = 1_000  # Settings of one part: each takes up to 2 us.
 RESOURCES_AT_ONCE: Final = 50  # Resources of one part of a change of settings.
-MOST_TRIES: Final = 10
-_CHANGED_MEANWHILE: Final = (OperationResult.BAD_VERSION, OperationResult.NODE_EXISTS, OperationResult.NO_NODE)
 CHANGE_PATH: Final = f"{znodes.CONFIG_CHANGES}/{znodes.CONFIG_CHANGE_PREFIX}"
 RENAMED: Final = {"inter.broker.protocol": "inter.broker.protocol.version"}
+Change: TypeAlias = IncrementalAlterConfigsRequestAlterConfigsResource
 Resource: TypeAlias = (
     IncrementalAlterConfigsRequestAlterConfigsResource
     | AlterConfigsRequestAlterConfigsResource
@@ -169,36 +177,29 @@ def alter_configs(
 
 def replace_configs(node: ConfigNode, request: AlterConfigsRequest) -> ZnodeSteps[AlterConfigsResponse]:
     """Replaces all settings: a setting that the request omits gets its default (kafka-configs does so for brokers)."""
-    known = yield from _known_configs(node, request.resources)
-    changes = []
-    for place, each in enumerate(request.resources, 1):
-        yield from pause_after(place, RESOURCES_AT_ONCE)
-        operations = yield from _changes(node, each, known)
-        change = IncrementalAlterConfigsRequestAlterConfigsResource(
-            resource_type=each.resource_type, resource_name=each.resource_name, configs=operations
-        )
-        changes.append(change)
-    responses = yield from _alter(node, changes, validate_only=request.validate_only)
+    responses = yield from _alter(node, request.resources, validate_only=request.validate_only)
     return AlterConfigsResponse(responses=responses)
 
 
-def _changes(
+def _as_change(
     node: ConfigNode, resource: AlterConfigsRequestAlterConfigsResource, known: dict[str, Known]
-) -> ZnodeSteps[list[IncrementalAlterConfigsRequestAlterableConfig]]:
+) -> ZnodeSteps[Change]:
     """The operations that replace a resource's settings by the settings in the request."""
-    change = IncrementalAlterConfigsRequestAlterableConfig
-    entity, changes, names = _entity_of(node, resource), [], set[str]()
+    entity = _entity_of(node, resource)
+    before = {} if entity is None else known[entity].configs
+    operation = IncrementalAlterConfigsRequestAlterableConfig
+    operations, names = [], set[str]()
     for place, each in enumerate(resource.configs, 1):
         yield from pause_after(place, SETTINGS_AT_ONCE)
         names.add(each.name)
-        changes.append(change(name=each.name, config_operation=OpType.SET, value=each.value))
-    before = known[entity].configs if entity is not None else {}
+        operations.append(operation(name=each.name, config_operation=OpType.SET, value=each.value))
     gone = [name for name in before if name not in names]
-    return [*changes, *(change(name=name, config_operation=OpType.DELETE, value=None) for name in gone)]
+    operations += [operation(name=name, config_operation=OpType.DELETE, value=None) for name in gone]
+    return Change(resource_type=resource.resource_type, resource_name=resource.resource_name, configs=operations)
 
 
 def _alter(
-    node: ConfigNode, resources: list[IncrementalAlterConfigsRequestAlterConfigsResource], *, validate_only: bool
+    node: ConfigNode, resources: Sequence[Change | AlterConfigsRequestAlterConfigsResource], *, validate_only: bool
 ) -> ZnodeSteps[list[AlterConfigsResourceResponse]]:
     """Alters the resources; reads a znode again, and alters it again, if another node has changed it meanwhile."""
     times = Counter((each.resource_type, each.resource_name) for each in resources)
@@ -214,8 +215,9 @@ def _alter(
                 resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
             )
             try:
-                check_resource(resource, times[resource.resource_type, resource.resource_name])
-                if (operations := (yield from _altered(node, resource, known))) is not None:
+                change = resource if isinstance(resource, Change) else (yield from _as_change(node, resource, known))
+                check_resource(change, times[resource.resource_type, resource.resource_name])
+                if (operations := (yield from _altered(node, change, known))) is not None:
                     altered[number] = operations
             except ApiException as error:
                 response.error_code, response.error_message = error.error, str(error)
@@ -225,7 +227,7 @@ def _alter(
         for number, outcome in failed.items():
             responses[number].error_code = Errors.UNKNOWN_SERVER_ERROR
             responses[number].error_message = f"Not written: {outcome.value}"
-        left = {number: resources[number] for number, outcome in failed.items() if outcome in _CHANGED_MEANWHILE}
+        left = {number: resources[number] for number, outcome in failed.items() if outcome in CHANGED_MEANWHILE}
         if not left:
             break
     return [*responses.values()]

@@ -27,7 +27,15 @@ from kcore.node.quotas import (
 )
 from kcore.node.zk.admin.configs import CHANGE_PATH
 from kcore.node.zk.znode_quotas import ZnodeQuotas
-from kcore.node.zk.znode_steps import ZnodeSteps, pause_after, read_children, read_node, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import (
+    MOST_TRIES,
+    ZnodeSteps,
+    pause_after,
+    read_children,
+    read_node,
+    read_nodes,
+    write_nodes,
+)
 from kcore.protocol_errors import Errors
 from kcore.schema.quotas import (
     AlterClientQuotasRequest,
@@ -44,7 +52,6 @@ from kcore.schema.quotas import (
 )
 from kcore.schema.structure import Message
 
-MOST_TRIES: Final = 10
 AT_ONCE: Final = 250  # Entries, parts of an entity or quotas of one part of an alteration: each takes up to 15 us.
 EXACT, THE_DEFAULT, SPECIFIED = range(3)  # Kafka's codes of ComponentData.match_type: which entities a filter takes.
 _PLAIN_FROM, _PLAIN_TO = 1e-3, 1e7  # Double.toString writes an exponent outside this range.

@@ -15,7 +15,16 @@ from kcore.metadata.zookeeper import znodes
 from kcore.metadata.zookeeper.znode_names import desanitized, is_znode_name, sanitized
 from kcore.metadata.zookeeper.znode_operations import Create, Node, Operation, OperationResult, SetData
 from kcore.node.zk.admin.configs import CHANGE_PATH
-from kcore.node.zk.znode_steps import Pause, ZnodeSteps, pause_after, read_children, read_nodes, write_nodes
+from kcore.node.zk.znode_steps import (
+    CHANGED_MEANWHILE,
+    MOST_TRIES,
+    Pause,
+    ZnodeSteps,
+    pause_after,
+    read_children,
+    read_nodes,
+    write_nodes,
+)
 from kcore.protocol_errors import Errors
 from kcore.schema.scram import (
     AlterUserScramCredentialsRequest,
@@ -63,9 +72,9 @@ def alter(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[AlterUserScra
         yield from pause_after(place, NAMED_AT_ONCE)
         if upsertion.name in changes:
             changes[upsertion.name].upsertions.append(upsertion)
-    left = [*changes]
-    for begin in range(0, len(left), USERS_AT_ONCE):
-        refusals |= yield from _alter({user: changes[user] for user in left[begin : begin + USERS_AT_ONCE]})
+    legal = [*changes]
+    for begin in range(0, len(legal), USERS_AT_ONCE):
+        refusals |= yield from _alter({user: changes[user] for user in legal[begin : begin + USERS_AT_ONCE]})
     results = []
     for place, user in enumerate(users, 1):
         yield from pause_after(place, USERS_AT_ONCE)
@@ -74,7 +83,24 @@ def alter(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[AlterUserScra
 
 
 def _alter(changes: dict[str, _Changes]) -> ZnodeSteps[dict[str, Refusal]]:
-    """Reads and writes the settings of users without an illegal alteration; returns the errors by user."""
+    """Alters users without an illegal alteration, again if another node changes them meanwhile; returns the errors."""
+    refusals: dict[str, Refusal] = {}
+    outcomes: dict[str, OperationResult] = {}
+    left = changes
+    for _ in range(MOST_TRIES):
+        refused, written = yield from _try(left)
+        refusals |= refused
+        outcomes |= written
+        left = {user: changes[user] for user, outcome in written.items() if outcome in CHANGED_MEANWHILE}
+        if not left:
+            break
+    failed = {user: outcome for user, outcome in outcomes.items() if outcome is not OperationResult.DONE}
+    errors = {user: (Errors.UNKNOWN_SERVER_ERROR, f"Not written: {outcome.value}") for user, outcome in failed.items()}
+    return errors | refusals
+
+
+def _try(changes: dict[str, _Changes]) -> ZnodeSteps[tuple[dict[str, Refusal], dict[str, OperationResult]]]:
+    """Reads and writes the users' settings; the errors of refused users, and the outcomes of all writes."""
     nodes = dict(zip(changes, (yield from _read([*changes])), strict=True))
     refusals: dict[str, Refusal] = {}
     written: dict[str, Configs] = {}
@@ -87,7 +113,7 @@ def _alter(changes: dict[str, _Changes]) -> ZnodeSteps[dict[str, Refusal]]:
         else:
             why = "Attempt to delete a user credential that does not exist"
             refusals[user] = Errors.RESOURCE_NOT_FOUND, why
-    return refusals | (yield from _write(written, nodes))
+    return refusals, (yield from _write(written, nodes))
 
 
 def _users_of(request: AlterUserScramCredentialsRequest) -> ZnodeSteps[list[str]]:
@@ -149,8 +175,8 @@ def _configs_of(user: str, node: Node | None) -> Configs:
         return {}  # Kafka treats an unreadable znode as empty.
 
 
-def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> ZnodeSteps[dict[str, Refusal]]:
-    """Writes each user's settings and a change notification; returns the errors of failed writes."""
+def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> ZnodeSteps[dict[str, OperationResult]]:
+    """Writes each user's settings and a change notification; returns the outcomes of the settings."""
     operations: list[Operation] = []
     for user, config in configs.items():
         path, data, node = f"{USERS}/{sanitized(user)}", znodes.encode_config(config), nodes[user]
@@ -158,11 +184,7 @@ def _write(configs: dict[str, Configs], nodes: dict[str, Node | None]) -> ZnodeS
         note = znodes.encode_config_change(f"users/{sanitized(user)}")
         operations.append(Create(CHANGE_PATH, note, sequential=True))
     outcomes = (yield from write_nodes(operations)) if operations else []
-    return {
-        user: (Errors.UNKNOWN_SERVER_ERROR, f"Not written: {outcome.value}")
-        for user, outcome in zip(configs, outcomes[::2], strict=True)
-        if outcome is not OperationResult.DONE
-    }
+    return dict(zip(configs, outcomes[::2], strict=True))
 
 
 def describe(request: DescribeUserScramCredentialsRequest) -> ZnodeSteps[DescribeUserScramCredentialsResponse]:
